@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "sluice/backend/memory.h"
+#include "sluice/backend/pass.h"
+#include "sluice/core/view.h"
+
+namespace sluice {
+
+// The passes over memory that every method is made of, on one device.
+//
+// Work is enqueued on a stream and runs in order; a result may be read on the
+// host only after an event recorded behind it is done. A backend knows nothing
+// of methods or ranks. One thread uses an instance at a time; in steady state
+// (same shapes, same density) no pass allocates.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  virtual std::string_view name() const = 0;
+
+  // Zeroed memory; `bytes` may be 0. Throws std::bad_alloc.
+  virtual Buffer allocate(std::size_t bytes) = 0;
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual Event record(Stream& stream) = 0;
+  // Blocks the host until the event is done.
+  virtual void wait(const Event& event) = 0;
+
+  // Host to device. `source` may be reused as soon as the call returns.
+  virtual void copy_in(Stream& stream, void* target,
+                       std::span<const std::byte> source) = 0;
+  // Device to host. `target` is valid once a later event is done.
+  virtual void copy_out(Stream& stream, std::span<std::byte> target,
+                        const void* source) = 0;
+
+  // Copies any view of this device's memory to contiguous fp32.
+  virtual void pack(Stream& stream, const TensorView& source,
+                    float* target) = 0;
+  virtual void fill(Stream& stream, float* target, std::size_t n,
+                    float value) = 0;
+  virtual void select(Stream& stream, const SelectPass& pass) = 0;
+  virtual void momentum(Stream& stream, const MomentumPass& pass) = 0;
+  virtual void quantize(Stream& stream, const QuantizePass& pass) = 0;
+  virtual void scatter(Stream& stream, const ScatterPass& pass) = 0;
+};
+
+// Options of the CPU backend.
+struct CpuOptions {
+  // Threads of its pool; 0: one per core that the process may run on.
+  std::size_t threads = 0;
+  // "avx512", "avx2" or "portable"; empty: SLUICE_CPU if set, else the best
+  // that this machine has.
+  std::string isa;
+};
+
+// Throws std::invalid_argument for an unknown isa or one this machine lacks.
+std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options = {});
+
+// The isas this machine can run, best first.
+std::span<const std::string_view> cpu_isas();
+
+// A device made of host memory, for tests: its memory is unreadable outside
+// backend calls and its work runs only when the host waits for an event, so a
+// hidden host access crashes and a forgotten wait reads stale counts.
+std::unique_ptr<Backend> make_fake_device_backend(
+    const CpuOptions& options = {});
+
+}  // namespace sluice

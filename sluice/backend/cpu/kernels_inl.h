@@ -1,0 +1,546 @@
+// The kernels of kernels.h, written once over a vector type V. Included by one
+// source per instruction set, inside a namespace of its own: a function shared
+// between them could be merged by the linker into the version that the machine
+// cannot run. For the same reason nothing here calls the standard library.
+
+enum class Mode { kAdd, kScaledAdd, kMemory, kGradient };
+
+// One lane; the tails of the vector loops, and the whole portable version.
+struct Scalar {
+  using F = float;
+  using I = std::uint32_t;
+  using M = bool;
+  static constexpr std::size_t kWidth = 1;
+
+  static F load(const float* p) { return *p; }
+  static void store(float* p, F x) { *p = x; }
+  static I load_int(const std::uint32_t* p) { return *p; }
+  static void store_int(std::uint32_t* p, I x) { *p = x; }
+  static F broadcast(float x) { return x; }
+  static I broadcast_int(std::uint32_t x) { return x; }
+  static I iota(std::uint32_t base) { return base; }
+  static F add(F a, F b) { return a + b; }
+  static F mul(F a, F b) { return a * b; }
+  static I bits(F x) { return __builtin_bit_cast(std::uint32_t, x); }
+  static I bit_and(I a, I b) { return a & b; }
+  static I flip_clamp(I a, I flip) {
+    const auto x = static_cast<std::int32_t>(a ^ flip);
+    return x < 0 ? 0U : static_cast<std::uint32_t>(x);
+  }
+  static I plus(I a, I b) { return a + b; }
+  static M ge(I a, I b) { return a >= b; }
+  static M mask_and_not(M a, M b) { return a && !b; }
+  static M mask_or(M a, M b) { return a || b; }
+  static I count_up(I a, M m) { return a + (m ? 1U : 0U); }
+  static bool any(M m) { return m; }
+  static bool any4(M a, M b, M c, M d) { return a || b || c || d; }
+  static std::size_t popcount(M m) { return m ? 1 : 0; }
+  static F zero_where(F x, M m) { return m ? 0.0F : x; }
+  static F blend(F x, F y, M m) { return m ? y : x; }
+  static void compress(std::uint32_t* ip, I i, float* vp, F v, M m) {
+    if (m) {
+      *ip = i;
+      *vp = v;
+    }
+  }
+};
+
+template <class V, Mode kMode>
+inline __attribute__((always_inline)) typename V::F accumulated(
+    const Source& s, std::size_t i, typename V::F& old) {
+  if constexpr (kMode == Mode::kMemory) {
+    old = V::load(s.memory + i);
+    return old;
+  } else if constexpr (kMode == Mode::kGradient) {
+    old = V::broadcast(0.0F);
+    return V::mul(V::load(s.gradient + i), V::broadcast(s.gamma));
+  } else if constexpr (kMode == Mode::kAdd) {
+    old = V::load(s.memory + i);
+    return V::add(old, V::load(s.gradient + i));
+  } else {
+    old = V::load(s.memory + i);
+    return V::add(
+        V::mul(old, V::broadcast(s.beta)),
+        V::mul(V::load(s.gradient + i), V::broadcast(s.gamma)));
+  }
+}
+
+template <class V>
+inline __attribute__((always_inline)) typename V::I key_of(typename V::F acc) {
+  return V::bit_and(V::bits(acc), V::broadcast_int(kMagnitudeMask));
+}
+
+// The key that takes part in the selection: |acc|, or acc (-acc) where only one
+// sign does.
+template <class V, bool kSigned>
+inline __attribute__((always_inline)) typename V::I ranked_key(
+    typename V::F acc, typename V::I key, std::uint32_t flip) {
+  if constexpr (kSigned) {
+    return V::flip_clamp(V::bits(acc), V::broadcast_int(flip));
+  } else {
+    return key;
+  }
+}
+
+inline std::uint32_t sign_flip(int sign) { return sign < 0 ? 0x80000000U : 0; }
+
+template <class V, Mode kMode>
+inline __attribute__((always_inline)) void keep(const Source& s, std::size_t i,
+                                                typename V::F acc) {
+  if constexpr (kMode == Mode::kAdd || kMode == Mode::kScaledAdd) {
+    V::store(s.memory + i, acc);
+  }
+}
+
+// One vector with its hits recorded.
+template <class V, Mode kMode, bool kSigned>
+inline __attribute__((always_inline)) void record(
+    const StreamArgs& a, std::size_t i, std::uint32_t rec, std::uint32_t hi,
+    std::uint32_t flip, typename V::I index, StreamResult& out) {
+  typename V::F old;
+  typename V::F acc = accumulated<V, kMode>(a.source, i, old);
+  const typename V::I key = key_of<V>(acc);
+  const typename V::I ranked = ranked_key<V, kSigned>(acc, key, flip);
+  typename V::M hit = V::ge(ranked, V::broadcast_int(rec));
+  typename V::M high = V::ge(ranked, V::broadcast_int(hi));
+  const typename V::M bad = V::ge(key, V::broadcast_int(kInfKey));
+  V::compress(a.out.indices + out.recorded, index, a.out.values + out.recorded,
+              acc, V::mask_and_not(hit, bad));
+  if (__builtin_expect(V::any(bad), 0)) {
+    out.nonfinite += V::popcount(bad);
+    hit = V::mask_and_not(hit, bad);
+    high = V::mask_and_not(high, bad);
+    acc = V::blend(acc, old, bad);
+  }
+  out.recorded += V::popcount(hit);
+  if constexpr (kMode == Mode::kMemory) {
+    if (V::any(high)) V::store(a.source.memory + i, V::zero_where(acc, high));
+  } else {
+    keep<V, kMode>(a.source, i, V::zero_where(acc, high));
+  }
+  out.hi += V::popcount(high);
+}
+
+// Elements [i, end) whose count is a multiple of the width.
+template <class V, Mode kMode, bool kSigned>
+inline __attribute__((always_inline)) void stream_span(
+    const StreamArgs& a, std::size_t i, std::size_t end, std::uint32_t rec,
+    std::uint32_t hi, StreamResult& out) {
+  constexpr std::size_t kW = V::kWidth;
+  const std::uint32_t flip = sign_flip(a.source.sign);
+  const typename V::I vrec = V::broadcast_int(rec);
+  if (!a.many) {
+    // Few hits: look at four vectors before doing anything else. A non-finite
+    // key is above every threshold, so it takes the slow path too.
+    for (; i + 4 * kW <= end; i += 4 * kW) {
+      typename V::F old;
+      const typename V::F a0 = accumulated<V, kMode>(a.source, i, old);
+      const typename V::F a1 = accumulated<V, kMode>(a.source, i + kW, old);
+      const typename V::F a2 = accumulated<V, kMode>(a.source, i + 2 * kW, old);
+      const typename V::F a3 = accumulated<V, kMode>(a.source, i + 3 * kW, old);
+      const bool hit =
+          V::any4(V::ge(key_of<V>(a0), vrec), V::ge(key_of<V>(a1), vrec),
+                  V::ge(key_of<V>(a2), vrec), V::ge(key_of<V>(a3), vrec));
+      if (__builtin_expect(hit, 0)) {
+        for (std::size_t j = i; j < i + 4 * kW; j += kW) {
+          record<V, kMode, kSigned>(
+              a, j, rec, hi, flip,
+              V::iota(a.base + static_cast<std::uint32_t>(j)), out);
+        }
+      } else {
+        keep<V, kMode>(a.source, i, a0);
+        keep<V, kMode>(a.source, i + kW, a1);
+        keep<V, kMode>(a.source, i + 2 * kW, a2);
+        keep<V, kMode>(a.source, i + 3 * kW, a3);
+      }
+    }
+  }
+  typename V::I index = V::iota(a.base + static_cast<std::uint32_t>(i));
+  for (; i + kW <= end; i += kW) {
+    record<V, kMode, kSigned>(a, i, rec, hi, flip, index, out);
+    index = V::plus(index, V::broadcast_int(kW));
+  }
+}
+
+template <class V, Mode kMode, bool kSigned>
+StreamResult stream_as(const StreamArgs& args) {
+  constexpr std::size_t kBlock = 1024;
+  // A copy whose address goes nowhere: vector stores may alias anything, and
+  // would have every field read again after each of them.
+  const StreamArgs a = args;
+  StreamResult out;
+  for (std::size_t i = 0; i < a.n; i += kBlock) {
+    const std::size_t end = i + kBlock < a.n ? i + kBlock : a.n;
+    std::uint32_t rec = a.lo;
+    std::uint32_t hi = a.hi;
+    if (a.tie_cap > 0 && out.recorded - out.hi >= a.tie_cap) rec = hi;
+    if (out.recorded + (end - i) > a.out.room) {
+      // Record nothing and zero nothing more: what is not recorded must stay.
+      // Recording goes on in steps of one block, so room for the last block
+      // counts as used up.
+      out.overflow = true;
+      rec = hi = kInfKey;
+    }
+    const std::size_t vector_end = i + (end - i) / V::kWidth * V::kWidth;
+    stream_span<V, kMode, kSigned>(a, i, vector_end, rec, hi, out);
+    stream_span<Scalar, kMode, kSigned>(a, vector_end, end, rec, hi, out);
+  }
+  return out;
+}
+
+template <Mode kMode, class V>
+StreamResult stream_sign(const StreamArgs& a) {
+  return a.source.sign == 0 ? stream_as<V, kMode, false>(a)
+                            : stream_as<V, kMode, true>(a);
+}
+
+inline Mode mode_of(const Source& s) {
+  if (s.gradient == nullptr) return Mode::kMemory;
+  if (s.memory == nullptr) return Mode::kGradient;
+  return s.beta == 1.0F && s.gamma == 1.0F ? Mode::kAdd : Mode::kScaledAdd;
+}
+
+template <class V>
+StreamResult stream(const StreamArgs& a) {
+  switch (mode_of(a.source)) {
+    case Mode::kAdd:
+      return stream_sign<Mode::kAdd, V>(a);
+    case Mode::kScaledAdd:
+      return stream_sign<Mode::kScaledAdd, V>(a);
+    case Mode::kMemory:
+      return stream_sign<Mode::kMemory, V>(a);
+    case Mode::kGradient:
+      return stream_sign<Mode::kGradient, V>(a);
+  }
+  return {};
+}
+
+template <class V, Mode kMode>
+inline __attribute__((always_inline)) std::size_t pattern_span(
+    const PatternArgs& a, std::size_t i, std::size_t end, std::size_t phase,
+    StreamResult& out) {
+  const std::size_t step = V::kWidth % a.stride;
+  for (; i + V::kWidth <= end; i += V::kWidth) {
+    typename V::F old;
+    typename V::F acc = accumulated<V, kMode>(a.source, i, old);
+    const typename V::I key = key_of<V>(acc);
+    const typename V::M bad = V::ge(key, V::broadcast_int(kInfKey));
+    const typename V::M hit =
+        V::mask_and_not(V::ge(key, V::load_int(a.pattern + phase)), bad);
+    V::compress(a.out.indices + out.recorded,
+                V::iota(a.base + static_cast<std::uint32_t>(i)),
+                a.out.values + out.recorded, acc, hit);
+    out.recorded += V::popcount(hit);
+    if (__builtin_expect(V::any(bad), 0)) {
+      out.nonfinite += V::popcount(bad);
+      acc = V::blend(acc, old, bad);
+    }
+    keep<V, kMode>(a.source, i, acc);
+    phase += step;
+    phase -= phase >= a.stride ? a.stride : 0;
+  }
+  return phase;
+}
+
+template <class V, Mode kMode>
+StreamResult pattern_as(const PatternArgs& args) {
+  const PatternArgs a = args;
+  StreamResult out;
+  const std::size_t vector_end = a.n / V::kWidth * V::kWidth;
+  const std::size_t phase = pattern_span<V, kMode>(a, 0, vector_end, 0, out);
+  pattern_span<Scalar, kMode>(a, vector_end, a.n, phase, out);
+  return out;
+}
+
+template <class V>
+StreamResult pattern(const PatternArgs& a) {
+  switch (mode_of(a.source)) {
+    case Mode::kAdd:
+      return pattern_as<V, Mode::kAdd>(a);
+    case Mode::kScaledAdd:
+      return pattern_as<V, Mode::kScaledAdd>(a);
+    case Mode::kMemory:
+      return pattern_as<V, Mode::kMemory>(a);
+    case Mode::kGradient:
+      return pattern_as<V, Mode::kGradient>(a);
+  }
+  return {};
+}
+
+template <class V>
+void add(float* r, const float* g, std::size_t n) {
+  std::size_t i = 0;
+  for (; i + 4 * V::kWidth <= n; i += 4 * V::kWidth) {
+    for (std::size_t j = i; j < i + 4 * V::kWidth; j += V::kWidth) {
+      V::store(r + j, V::add(V::load(r + j), V::load(g + j)));
+    }
+  }
+  for (; i < n; ++i) r[i] += g[i];
+}
+
+template <class V>
+std::size_t accumulate(const Source& s, std::size_t n) {
+  // Nothing reaches kInfKey but what is not finite, and that is never recorded.
+  StreamArgs args;
+  args.source = s;
+  args.source.sign = 0;
+  args.n = n;
+  args.lo = args.hi = kInfKey;
+  std::uint32_t no_indices[kSlack];
+  float no_values[kSlack];
+  args.out = {no_indices, no_values, n};
+  return stream<V>(args).nonfinite;
+}
+
+template <class V>
+void emit(const Candidates& from, std::size_t m, std::uint32_t cut,
+          std::uint32_t* indices, float* values, std::size_t count) {
+  std::size_t i = 0;
+  std::size_t o = 0;
+  // A full-vector store may reach the neighbour's slots: stop one vector early.
+  while (i + V::kWidth <= m && o + V::kWidth <= count) {
+    const typename V::F v = V::load(from.values + i);
+    const typename V::M take =
+        V::ge(key_of<V>(v), V::broadcast_int(cut));
+    V::compress(indices + o, V::load_int(from.indices + i), values + o, v,
+                take);
+    o += V::popcount(take);
+    i += V::kWidth;
+  }
+  for (; i < m && o < count; ++i) {
+    if (key_of<Scalar>(from.values[i]) < cut) continue;
+    indices[o] = from.indices[i];
+    values[o++] = from.values[i];
+  }
+}
+
+template <class V>
+std::size_t collect(const Candidates& from, std::size_t m, std::uint32_t lo,
+                    std::uint32_t hi, std::uint32_t* indices, float* values) {
+  std::size_t i = 0;
+  std::size_t o = 0;
+  for (; i + V::kWidth <= m; i += V::kWidth) {
+    const typename V::F v = V::load(from.values + i);
+    const typename V::I key = key_of<V>(v);
+    const typename V::M take =
+        V::mask_and_not(V::ge(key, V::broadcast_int(lo)),
+                        V::ge(key, V::broadcast_int(hi)));
+    V::compress(indices + o, V::load_int(from.indices + i), values + o, v,
+                take);
+    o += V::popcount(take);
+  }
+  for (; i < m; ++i) {
+    const std::uint32_t key = key_of<Scalar>(from.values[i]);
+    if (key < lo || key >= hi) continue;
+    indices[o] = from.indices[i];
+    values[o++] = from.values[i];
+  }
+  return o;
+}
+
+template <class V>
+std::size_t count_ge(const float* values, std::size_t m, std::uint32_t cut) {
+  std::size_t count = 0;
+  std::size_t i = 0;
+  for (; i + V::kWidth <= m; i += V::kWidth) {
+    count += V::popcount(
+        V::ge(key_of<V>(V::load(values + i)), V::broadcast_int(cut)));
+  }
+  for (; i < m; ++i) count += key_of<Scalar>(values[i]) >= cut ? 1U : 0U;
+  return count;
+}
+
+// How many of keys[0, m) come before those of the vector at `at`: larger ones,
+// and equal ones that stand earlier.
+template <class V>
+inline __attribute__((always_inline)) typename V::I ranks_of(
+    const std::uint32_t* keys, std::size_t m, std::size_t at) {
+  const typename V::I mine = V::load_int(keys + at);
+  typename V::I rank = V::broadcast_int(0);
+  std::size_t i = 0;
+  for (; i < at; ++i) {
+    rank = V::count_up(rank, V::ge(V::broadcast_int(keys[i]), mine));
+  }
+  const typename V::I position = V::iota(static_cast<std::uint32_t>(at));
+  for (; i < m && i < at + V::kWidth; ++i) {
+    const typename V::I other = V::broadcast_int(keys[i]);
+    const typename V::M later =
+        V::ge(position, V::broadcast_int(static_cast<std::uint32_t>(i) + 1));
+    const typename V::M not_less = V::ge(other, mine);
+    // Behind i: other >= mine. At or before it: other > mine.
+    const typename V::M equal_or_less = V::ge(mine, other);
+    rank = V::count_up(
+        rank, V::mask_and_not(not_less,
+                              V::mask_and_not(equal_or_less, later)));
+  }
+  for (; i < m; ++i) {
+    const typename V::I other = V::broadcast_int(keys[i]);
+    rank = V::count_up(rank, V::mask_and_not(V::ge(other, mine),
+                                             V::ge(mine, other)));
+  }
+  return rank;
+}
+
+// ranks_of for m <= 16 keys behind which zeros stand: the trip count is fixed,
+// so nothing is mispredicted. Zeros at the end outrank nobody.
+template <class V>
+inline __attribute__((always_inline)) typename V::I ranks_of_16(
+    const std::uint32_t* keys, std::size_t at) {
+  const typename V::I mine = V::load_int(keys + at);
+  const typename V::I position = V::iota(static_cast<std::uint32_t>(at));
+  typename V::I rank = V::broadcast_int(0);
+#pragma GCC unroll 16
+  for (std::uint32_t i = 0; i < 16; ++i) {
+    const typename V::I other = V::broadcast_int(keys[i]);
+    const typename V::M earlier_wins =
+        V::mask_and_not(V::ge(mine, other),
+                        V::ge(position, V::broadcast_int(i + 1)));
+    rank = V::count_up(rank,
+                       V::mask_and_not(V::ge(other, mine), earlier_wins));
+  }
+  return rank;
+}
+
+template <class V>
+void top_small(const Candidates& from, std::size_t m, std::size_t k,
+               std::uint32_t* indices, float* values) {
+  alignas(64) std::uint32_t keys[kSmall + kSlack];
+  const typename V::I end = V::broadcast_int(static_cast<std::uint32_t>(m));
+  const typename V::I top = V::broadcast_int(static_cast<std::uint32_t>(k));
+  const bool few = m <= 16;
+  const std::size_t padded = few ? 16 : m;
+  for (std::size_t i = 0; i < padded; i += V::kWidth) {
+    const typename V::M past =
+        V::ge(V::iota(static_cast<std::uint32_t>(i)), end);
+    V::store_int(keys + i, key_of<V>(V::zero_where(V::load(from.values + i),
+                                                   past)));
+  }
+  std::size_t o = 0;
+  for (std::size_t at = 0; at < padded; at += V::kWidth) {
+    const typename V::I rank =
+        few ? ranks_of_16<V>(keys, at) : ranks_of<V>(keys, m, at);
+    const typename V::M past =
+        V::ge(V::iota(static_cast<std::uint32_t>(at)), end);
+    const typename V::M take = V::mask_and_not(
+        V::ge(rank, rank), V::mask_or(past, V::ge(rank, top)));
+    V::compress(indices + o, V::load_int(from.indices + at), values + o,
+                V::load(from.values + at), take);
+    o += V::popcount(take);
+  }
+}
+
+template <class V>
+Cut cut_small(const std::uint32_t* keys, std::size_t m, std::size_t k) {
+  alignas(64) std::uint32_t rank[kSmall + kSlack];
+  for (std::size_t at = 0; at < m; at += V::kWidth) {
+    V::store_int(rank + at, ranks_of<V>(keys, m, at));
+  }
+  Cut cut;
+  for (std::size_t i = 0; i < m; ++i) {
+    cut.key = rank[i] == k - 1 ? keys[i] : cut.key;
+  }
+  std::size_t above = 0;
+  for (std::size_t i = 0; i < m; ++i) above += keys[i] > cut.key ? 1U : 0U;
+  cut.quota = k - above;
+  return cut;
+}
+
+// Eight lanes whatever the vector width, so that all versions round alike.
+struct LaneMoments {
+  double sum[8] = {};
+  double abs[8] = {};
+  double sq[8] = {};
+};
+
+template <class V, Mode kMode>
+inline void statistics_block(const Source& s, std::size_t n, float* x,
+                             std::uint32_t* keys, Moments& m) {
+  for (std::size_t i = 0; i < n; i += V::kWidth) {
+    typename V::F old;
+    typename V::F acc = accumulated<V, kMode>(s, i, old);
+    typename V::I key = key_of<V>(acc);
+    const typename V::M bad = V::ge(key, V::broadcast_int(kInfKey));
+    if (__builtin_expect(V::any(bad), 0)) {
+      m.nonfinite += V::popcount(bad);
+      m.count -= V::popcount(bad);
+      acc = V::zero_where(acc, bad);
+      key = key_of<V>(acc);
+    }
+    if (s.sign != 0) {
+      key = V::flip_clamp(V::bits(acc), V::broadcast_int(sign_flip(s.sign)));
+    }
+    V::store(x + i, acc);
+    V::store_int(keys + i, key);
+  }
+  m.count += n;
+}
+
+template <class V>
+void statistics(const Source& s, std::size_t n, std::uint32_t* keys,
+                std::uint32_t* histogram, Moments& m) {
+  constexpr std::size_t kBlock = 256;
+  alignas(64) float x[kBlock];
+  LaneMoments lanes;
+  std::uint32_t max_key = 0;
+  for (std::size_t i = 0; i < n; i += kBlock) {
+    const std::size_t len = n - i < kBlock ? n - i : kBlock;
+    const std::size_t whole = len / V::kWidth * V::kWidth;
+    const Source here = s.at(i);
+    const Source rest = s.at(i + whole);
+    const std::size_t tail = len - whole;
+    switch (mode_of(s)) {
+      case Mode::kAdd:
+        statistics_block<V, Mode::kAdd>(here, whole, x, keys + i, m);
+        statistics_block<Scalar, Mode::kAdd>(rest, tail, x + whole,
+                                             keys + i + whole, m);
+        break;
+      case Mode::kScaledAdd:
+        statistics_block<V, Mode::kScaledAdd>(here, whole, x, keys + i, m);
+        statistics_block<Scalar, Mode::kScaledAdd>(rest, tail, x + whole,
+                                                   keys + i + whole, m);
+        break;
+      case Mode::kMemory:
+        statistics_block<V, Mode::kMemory>(here, whole, x, keys + i, m);
+        statistics_block<Scalar, Mode::kMemory>(rest, tail, x + whole,
+                                                keys + i + whole, m);
+        break;
+      case Mode::kGradient:
+        statistics_block<V, Mode::kGradient>(here, whole, x, keys + i, m);
+        statistics_block<Scalar, Mode::kGradient>(rest, tail, x + whole,
+                                                  keys + i + whole, m);
+        break;
+    }
+    for (std::size_t j = len; j < (len + 7) / 8 * 8; ++j) x[j] = 0.0F;
+    for (std::size_t j = 0; j < len; j += 8) {
+      for (std::size_t l = 0; l < 8; ++l) {
+        const double v = static_cast<double>(x[j + l]);
+        lanes.sum[l] += v;
+        lanes.abs[l] += v < 0 ? -v : v;
+        lanes.sq[l] += v * v;
+      }
+    }
+    for (std::size_t j = 0; j < len; ++j) {
+      max_key = keys[i + j] > max_key ? keys[i + j] : max_key;
+    }
+    if (histogram != nullptr) {
+      for (std::size_t j = 0; j < len; ++j) {
+        ++histogram[keys[i + j] >> kHistogramShift];
+      }
+    }
+  }
+  for (std::size_t l = 0; l < 8; ++l) {
+    m.sum += lanes.sum[l];
+    m.sum_abs += lanes.abs[l];
+    m.sum_sq += lanes.sq[l];
+  }
+  const auto max_abs =
+      static_cast<double>(__builtin_bit_cast(float, max_key));
+  m.max_abs = max_abs > m.max_abs ? max_abs : m.max_abs;
+}
+
+template <class V>
+constexpr Kernels table(std::string_view name) {
+  return {name,        &add<V>,      &accumulate<V>, &stream<V>,
+          &pattern<V>, &emit<V>,     &collect<V>,    &count_ge<V>,
+          &top_small<V>, &cut_small<V>, &statistics<V>};
+}

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace sluice::cpu {
+
+// Threads that share out numbered tasks. One caller at a time; the caller works
+// too, so a pool of one starts no thread.
+class ThreadPool {
+ public:
+  explicit ThreadPool(std::size_t threads);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  std::size_t size() const { return workers_.size() + 1; }
+
+  // Calls f(task) for every task in [0, tasks), in any order and on any thread,
+  // and returns when all are done. f must not throw.
+  template <class F>
+  void run(std::size_t tasks, F&& f) {
+    if (tasks <= 1 || workers_.empty()) {
+      for (std::size_t t = 0; t < tasks; ++t) f(t);
+      return;
+    }
+    dispatch(tasks, &f, [](void* context, std::size_t task) {
+      (*static_cast<std::remove_reference_t<F>*>(context))(task);
+    });
+  }
+
+ private:
+  using Call = void (*)(void*, std::size_t);
+
+  void dispatch(std::size_t tasks, void* context, Call call);
+  void work();
+  void drain();
+
+  std::vector<std::thread> workers_;
+  std::atomic<std::uint32_t> generation_{0};
+  std::atomic<std::uint32_t> idle_{0};
+  std::atomic<std::size_t> next_{0};
+  std::atomic<bool> stop_{false};
+  std::size_t tasks_ = 0;
+  void* context_ = nullptr;
+  Call call_ = nullptr;
+};
+
+}  // namespace sluice::cpu

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sluice/backend/rule.h"
+#include "sluice/core/view.h"
+
+// The arguments of the backend's passes: plain data whose pointers are device
+// memory. Spans are read during the call; a backend that runs later copies.
+
+namespace sluice {
+
+// How values travel. The lossy forms round the block's values in place and
+// leave the remainder in the memory, so the codec itself is lossless.
+enum class ValueForm : std::uint8_t {
+  kFp32,
+  kBf16,
+  kFp16,
+  kOne,     // one mean per segment
+  kTwoBit,  // a table of four per segment
+};
+
+enum class SelectKind : std::uint8_t {
+  kThreshold,  // a magnitude threshold for the whole segment, by its Rule
+  kRows,       // exactly k per row
+  kTiles,      // exactly k per 64 x 64 tile (1-D: per 4096 elements)
+  kListed,     // k indices drawn from the seed, whatever the values are
+};
+
+// Rows of `length` elements with stride `stride`: a slab of length * stride
+// contiguous elements holds `stride` interleaved rows, and slabs follow each
+// other. Tiles use it as (rows of the matrix, columns).
+struct RowGeometry {
+  std::size_t slabs = 0;
+  std::size_t length = 0;
+  std::size_t stride = 1;
+  std::size_t k = 0;  // entries per row or tile
+
+  static constexpr std::size_t kTileEdge = 64;
+  static constexpr std::size_t kTileSize = kTileEdge * kTileEdge;
+};
+
+// What one segment's selection found. Device memory.
+struct SegmentReport {
+  std::uint64_t selected = 0;
+  std::uint64_t budget = 0;
+  std::uint64_t nonfinite = 0;
+  std::uint64_t candidates = 0;
+  std::uint32_t rounds = 0;   // brackets tried; > 1: an earlier one failed
+  std::uint32_t exact = 0;    // the exact fallback ran
+  double lost = 0;            // sum of |x| not sent where no memory keeps it
+};
+
+struct SegmentTask {
+  const float* gradient = nullptr;  // null: nothing is added
+  float* memory = nullptr;          // residual; null: nothing is kept
+  std::uint32_t base = 0;           // index of the first element in the bucket
+  SegmentFacts facts;
+  SelectKind kind = SelectKind::kThreshold;
+  Rule rule;           // kThreshold
+  RowGeometry rows;    // kRows, kTiles, and rules that ask for rows
+  std::size_t capacity = 0;  // most entries it may send
+  ValueForm values = ValueForm::kFp32;
+};
+
+// acc = beta * memory + gamma * gradient; the selected entries go to the block
+// in index order and leave the memory; everything else stays in it. A
+// non-finite acc is never selected and leaves the old memory in place.
+struct SelectPass {
+  std::span<const SegmentTask> segments;
+  float beta = 1;
+  float gamma = 1;
+  RuleState* states = nullptr;       // one per segment
+  SegmentReport* reports = nullptr;  // one per segment
+  std::uint32_t* indices = nullptr;
+  float* values = nullptr;
+  std::uint64_t* starts = nullptr;  // segments + 1; the last is the count
+  std::size_t capacity = 0;
+};
+
+// u = m * u + g; v += u   (Nesterov: u = m * (u + g); v += u + g)
+// with g scaled down to `clip` first when its norm is larger (clip 0: off).
+// Elements whose result is not finite keep their old u and v.
+struct MomentumPass {
+  const float* gradient = nullptr;
+  float* momentum = nullptr;
+  float* velocity = nullptr;
+  std::size_t n = 0;
+  float factor = 0.9F;
+  bool nesterov = false;
+  double clip = 0;
+};
+
+enum class ScatterOp : std::uint8_t {
+  kAdd,   // target[i] += scale * value
+  kZero,  // target[i] = 0
+};
+
+// Applies the block's entries [first, last) to `target`, whose element 0 has
+// index `base`. first and last are read from `starts` on the device.
+struct ScatterPass {
+  const std::uint32_t* indices = nullptr;
+  const float* values = nullptr;
+  const std::uint64_t* starts = nullptr;
+  std::size_t segment = 0;
+  float* target = nullptr;
+  std::uint32_t base = 0;
+  ScatterOp op = ScatterOp::kAdd;
+  float scale = 1;
+};
+
+// Rounds each segment's values to its task's form; the remainder goes to its
+// memory, or is lost where there is none.
+struct QuantizePass {
+  const std::uint32_t* indices = nullptr;
+  float* values = nullptr;
+  const std::uint64_t* starts = nullptr;
+  std::span<const SegmentTask> tasks;
+};
+
+// How sorted indices travel.
+enum class IndexForm : std::uint8_t {
+  kRaw32,
+  kRaw64,
+  kEliasFano,
+  kBitpack,  // deltas in blocks of 256, each at its own width
+  kRows,     // position inside a row, ceil(log2 length) bits, k per row
+  kBitmap,
+  kDense,    // all of them: nothing is sent
+};
+
+}  // namespace sluice

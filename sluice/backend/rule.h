@@ -1,0 +1,158 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+// How a sparsifier talks to a backend.
+//
+// A rule is four pure functions over plain data, called once per segment and
+// step in this order:
+//
+//   ask      what must be known about the accumulated gradient first?
+//   propose  a bracket of magnitudes that should hold the cut
+//   (the backend streams over the segment and counts)
+//   judge    take so many of the largest, try again, or select exactly
+//   (the backend resolves the cut)
+//   observe  remember what happened for the next step
+//
+// Everything a rule knows lives in a RuleState per segment, which may be device
+// memory. The functions allocate nothing, do no I/O and touch only their
+// arguments, so a device can run them beside its kernels without a host sync.
+
+namespace sluice {
+
+// Log-scale histogram of magnitude keys: 32 bins per octave.
+inline constexpr unsigned kHistogramShift = 18;
+inline constexpr std::size_t kHistogramBins = std::size_t{1}
+                                              << (31 - kHistogramShift);
+
+// What is the same for every call about one segment in one step.
+struct SegmentFacts {
+  std::uint64_t n = 0;       // elements
+  std::uint64_t k = 0;       // the budget: entries asked for
+  double density = 1;        // what k was made from
+  std::uint64_t step = 0;    // counts from 0
+  std::uint64_t total_steps = 0;  // 0: unknown
+  std::uint64_t tensor = 0;  // the tensor's id, equal on all ranks
+  std::uint64_t seed = 0;
+};
+
+// One segment's memory between steps. Zero bytes are a fresh state.
+struct alignas(8) RuleState {
+  std::array<std::byte, 96> raw{};
+};
+
+// A rule's constants, as given by the user.
+struct alignas(8) RuleParams {
+  std::array<std::byte, 96> raw{};
+};
+
+// What a rule wants to know before it proposes a bracket.
+struct Query {
+  std::uint64_t sample = 0;  // elements to look at; >= n: all; 0: none
+  std::uint64_t stride = 0;  // > 0: exactly start, start + stride, ...
+  std::uint64_t start = 0;   //      otherwise jittered, stratified lines
+  bool histogram = false;
+  // Ranks (1 = largest magnitude) in the sample whose keys are wanted; 0: none.
+  std::array<std::uint64_t, 2> ranks{};
+  bool rows = false;  // skip the rest: select row by row in this step
+};
+
+// Moments of the elements looked at. Non-finite ones are counted, then ignored.
+struct Moments {
+  std::uint64_t count = 0;  // finite elements
+  std::uint64_t nonfinite = 0;
+  double sum = 0;
+  double sum_abs = 0;
+  double sum_sq = 0;
+  double max_abs = 0;
+};
+
+struct Answer {
+  std::uint64_t sampled = 0;
+  Moments moments;
+  const std::uint32_t* histogram = nullptr;  // kHistogramBins counts, or null
+  std::array<std::uint32_t, 2> keys{};       // 0 where the rank was 0
+};
+
+// Entries with key >= lo become candidates; those with key >= hi are expected
+// to be taken. lo == kInfKey selects nothing.
+struct Bracket {
+  std::uint32_t lo = 0;
+  std::uint32_t hi = 0;
+  // hi == lo + 1 and only the first k ties at lo, in index order, can matter:
+  // the pass may stop recording ties once it has k of them.
+  bool ties = false;
+  bool exact = false;  // skip the pass: select the k largest non-zeros
+};
+
+struct Counts {
+  std::uint64_t lo = 0;  // candidates recorded, those >= hi included
+  std::uint64_t hi = 0;
+  bool overflow = false;  // more candidates than the capacity: not all recorded
+  std::uint32_t round = 0;  // 0 for the first proposal of this step
+};
+
+struct Verdict {
+  enum Kind : std::uint8_t {
+    kTake,   // the `count` largest candidates
+    kAgain,  // ask and propose once more
+    kExact,  // the `count` largest of the segment, whatever the candidates say
+  };
+  Kind kind = kTake;
+  std::uint64_t count = 0;
+  bool zeros = false;  // kExact: fill up with zeros, lowest index first
+};
+
+struct Outcome {
+  std::uint64_t selected = 0;
+  std::uint32_t threshold_key = kOpenKey;  // smallest selected key
+  bool tied = false;      // more entries at threshold_key than were taken
+  bool by_rows = false;   // the step went row by row; threshold_key is unset
+  std::uint32_t rounds = 0;
+  bool exact = false;     // the exact fallback ran
+  static constexpr std::uint32_t kOpenKey = 0xffffffffU;
+};
+
+// The arguments shared by the four functions.
+struct RuleCall {
+  const SegmentFacts& facts;
+  const RuleParams& params;
+  RuleState& state;
+};
+
+struct Rule {
+  Query (*ask)(const RuleCall&, std::uint32_t round) = nullptr;
+  Bracket (*propose)(const RuleCall&, const Answer&) = nullptr;
+  Verdict (*judge)(const RuleCall&, const Counts&) = nullptr;
+  void (*observe)(const RuleCall&, const Outcome&) = nullptr;
+  int sign = 0;  // +1 or -1: only entries of that sign take part
+  RuleParams params{};
+};
+
+// Views of the raw bytes as a rule's own types.
+template <class T>
+T& state_as(RuleState& state) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(state));
+  return *reinterpret_cast<T*>(state.raw.data());
+}
+
+template <class T>
+const T& params_as(const RuleParams& params) {
+  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(params));
+  return *reinterpret_cast<const T*>(params.raw.data());
+}
+
+template <class T>
+RuleParams pack_params(const T& value) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  RuleParams params;
+  static_assert(sizeof(T) <= sizeof(params));
+  std::memcpy(params.raw.data(), &value, sizeof(T));
+  return params;
+}
+
+}  // namespace sluice

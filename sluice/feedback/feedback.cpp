@@ -1,0 +1,196 @@
+#include "sluice/feedback/feedback.h"
+
+#include <stdexcept>
+
+#include "sluice/core/error.h"
+
+namespace sluice {
+
+Arena::Arena(Backend& backend, std::size_t elements)
+    : elements_(elements),
+      residual_(backend.allocate(elements * sizeof(float))) {}
+
+float* Arena::momentum(Backend& backend) {
+  if (momentum_.data() == nullptr) {
+    momentum_ = backend.allocate(elements_ * sizeof(float));
+  }
+  return momentum_.data<float>();
+}
+
+bool accept_step(const StepReport& report, NonFinite policy,
+                 std::uint64_t step) {
+  if (report.nonfinite == 0) return true;
+  if (policy == NonFinite::kStop) {
+    throw std::runtime_error(concat(
+        "[feedback] gradients must be finite, got ", report.nonfinite,
+        " entries that are not in step ", step,
+        "; lower the learning rate, clip, or choose to skip such steps"));
+  }
+  return false;
+}
+
+Feedback::Feedback(const Setup& setup)
+    : backend_(setup.backend),
+      arena_(setup.arena),
+      bucket_(setup.bucket),
+      sparsifier_(setup.sparsifier),
+      values_(setup.values) {
+  require(sparsifier_ != nullptr, "[feedback] needs a sparsifier, got none");
+  require(setup.values != ValueForm::kOne &&
+              setup.values != ValueForm::kTwoBit,
+          "[feedback] values must be fp32, bf16 or fp16; the quantised forms "
+          "belong to a sparsifier");
+  const auto& segments = bucket_.segments();
+  for (const Segment& s : segments) {
+    require(s.memory + s.shape.size() <= arena_.size(), "[feedback] tensor ",
+            s.tensor, " must lie inside the arena of ", arena_.size(),
+            " elements, got offset ", s.memory, " and ", s.shape.size(),
+            " elements");
+  }
+  tasks_.resize(segments.size());
+  states_ = backend_.allocate(segments.size() * sizeof(RuleState));
+  reports_ = backend_.allocate(segments.size() * sizeof(SegmentReport));
+  host_reports_.resize(segments.size());
+  block_ = SparseBlock(backend_, bucket_.size(), 0, segments.size());
+}
+
+void Feedback::set_gradients(Stream& stream,
+                             std::span<const TensorView> gradients) {
+  const auto& segments = bucket_.segments();
+  require(gradients.size() == segments.size(),
+          "[feedback] needs one gradient per segment, got ", gradients.size(),
+          " for ", segments.size());
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    const TensorView& view = gradients[s];
+    require(view.size() == segments[s].shape.size(), "[feedback] gradient ", s,
+            " must have ", segments[s].shape.size(), " elements, got ",
+            view.size());
+    const bool plain =
+        view.contiguous() && view.dtype == DType::kFp32 &&
+        reinterpret_cast<std::uintptr_t>(view.data) % alignof(float) == 0;
+    if (plain) {
+      tasks_[s].gradient = static_cast<const float*>(view.data);
+      continue;
+    }
+    if (packed_.data() == nullptr) {
+      packed_ = backend_.allocate(bucket_.size() * sizeof(float));
+    }
+    float* target = packed_.data<float>() + segments[s].base;
+    backend_.pack(stream, view, target);
+    tasks_[s].gradient = target;
+  }
+}
+
+const SparseBlock& Feedback::select(Stream& stream,
+                                    std::span<const TensorView> gradients,
+                                    const StepInfo& step) {
+  if (staged_) {
+    throw std::logic_error(
+        "[feedback] the staged step must be committed or rolled back before "
+        "the next select");
+  }
+  set_gradients(stream, gradients);
+  const auto& segments = bucket_.segments();
+  std::size_t capacity = 0;
+  bool rounds = false;
+  for (std::size_t s = 0; s < segments.size(); ++s) {
+    SegmentTask& task = tasks_[s];
+    task.memory = segments[s].keeps_residual
+                      ? arena_.residual() + segments[s].memory
+                      : nullptr;
+    task.base = static_cast<std::uint32_t>(segments[s].base);
+    task.facts.n = segments[s].shape.size();
+    task.facts.density = step.density;
+    task.facts.step = step.step;
+    task.facts.total_steps = step.total_steps;
+    task.facts.tensor = segments[s].tensor;
+    task.facts.seed = step.seed;
+    sparsifier_->plan(segments[s].shape, task);
+    if (task.values == ValueForm::kFp32) task.values = values_;
+    rounds = rounds || task.values != ValueForm::kFp32;
+    capacity += task.capacity;
+  }
+  const Weights weights = prepare(stream, tasks_, step);
+  block_.reserve(backend_, capacity);
+  SelectPass pass;
+  pass.segments = tasks_;
+  pass.beta = weights.beta;
+  pass.gamma = weights.gamma;
+  pass.states = states_.data<RuleState>();
+  pass.reports = reports_.data<SegmentReport>();
+  pass.indices = block_.indices();
+  pass.values = block_.values();
+  pass.starts = block_.starts();
+  pass.capacity = block_.capacity();
+  backend_.select(stream, pass);
+  if (rounds) {
+    backend_.quantize(stream, {block_.indices(), block_.values(),
+                               block_.starts(), tasks_});
+  }
+  staged_ = true;
+  return block_;
+}
+
+ValueForm Feedback::values() const {
+  for (const SegmentTask& task : tasks_) {
+    if (task.values != tasks_.front().values) return ValueForm::kFp32;
+  }
+  return tasks_.empty() ? values_ : tasks_.front().values;
+}
+
+void Feedback::commit(Stream& stream) {
+  if (!staged_) {
+    throw std::logic_error("[feedback] commit needs a staged step");
+  }
+  on_commit(stream);
+  staged_ = false;
+}
+
+void Feedback::rollback(Stream& stream) {
+  if (!staged_) {
+    throw std::logic_error("[feedback] rollback needs a staged step");
+  }
+  put_back(stream, block_);
+  staged_ = false;
+}
+
+void Feedback::put_back(Stream& stream, const SparseBlock& entries) {
+  for (std::size_t s = 0; s < tasks_.size(); ++s) {
+    if (tasks_[s].memory == nullptr) continue;
+    ScatterPass pass;
+    pass.indices = entries.indices();
+    pass.values = entries.values();
+    pass.starts = entries.starts();
+    pass.segment = s;
+    pass.target = tasks_[s].memory;
+    pass.base = tasks_[s].base;
+    backend_.scatter(stream, pass);
+  }
+}
+
+Event Feedback::fetch_report(Stream& stream) {
+  backend_.copy_out(stream, std::as_writable_bytes(std::span(host_reports_)),
+                    reports_.data());
+  reported_ = backend_.record(stream);
+  return reported_;
+}
+
+StepReport Feedback::report() const {
+  if (!reported_.done()) {
+    throw std::logic_error(
+        "[feedback] reports must be fetched and their event waited for before "
+        "they are read");
+  }
+  StepReport all;
+  for (const SegmentReport& r : host_reports_) {
+    all.budget += r.budget;
+    all.selected += r.selected;
+    all.nonfinite += r.nonfinite;
+    all.failed_brackets += r.rounds > 1 ? 1U : 0U;
+    all.exact_searches += r.exact;
+    all.lost += r.lost;
+  }
+  return all;
+}
+
+}  // namespace sluice

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "sluice/backend/pass.h"
+#include "sluice/core/params.h"
+#include "sluice/core/registry.h"
+#include "sluice/core/view.h"
+
+namespace sluice {
+
+// A rule that says which entries of a bucket's segments are sent.
+//
+// It holds only its parameters: what it learns from step to step lives in one
+// RuleState per segment, which the caller keeps and a backend reads and writes.
+// It knows nothing of residuals, ranks, networks or devices.
+class Sparsifier {
+ public:
+  static constexpr std::string_view kKind = "sparsifier";
+
+  virtual ~Sparsifier() = default;
+
+  virtual std::string_view name() const = 0;
+
+  // How many of n entries a density asks for; at least 1 unless n is 0.
+  // Throws std::invalid_argument unless 0 < density <= 1.
+  std::uint64_t budget(std::uint64_t n, double density) const;
+
+  // Fills kind, rule, rows, capacity, values and facts.k of a task whose other
+  // facts and `shape` are set. Depends on nothing else, so all ranks plan
+  // alike. A density of 1 sends everything, whatever the rule.
+  void plan(const Shape3& shape, SegmentTask& task) const;
+
+ private:
+  virtual std::uint64_t count(double product) const;
+  virtual bool follows_density() const { return true; }
+  // Called with 1 <= k < n and facts.k == k. Sets task.values only if the
+  // method has a form of its own.
+  virtual void choose(const Shape3& shape, SegmentTask& task) const = 0;
+};
+
+using SparsifierEntry = RegistryEntry<Sparsifier>;
+
+// Every sparsifier there is.
+std::span<const SparsifierEntry> sparsifiers();
+
+// From "name", "name:key=value,..." or a JSON object; see parse_spec.
+std::unique_ptr<Sparsifier> make_sparsifier(std::string_view text);
+
+// A rule that takes every finite entry.
+Rule take_all_rule();
+
+}  // namespace sluice

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "sluice/core/key.h"
+#include "sluice/sparsify/sparsifier.h"
+
+// What the rules share that fit a distribution to a histogram.
+
+namespace sluice {
+
+inline Bracket nothing() { return {kInfKey, kInfKey, false, false}; }
+inline Bracket exactly() { return {0, 0, false, true}; }
+
+// Everything above t, a finite positive number; otherwise exact selection.
+inline Bracket above(double t) {
+  if (!std::isfinite(t) || t < 0) return exactly();
+  const std::uint32_t key = std::max(above_key(t), 1U);
+  return {key, key, false, false};
+}
+
+// Takes what passed if it is between few * k and many * k, else exactly k.
+inline Verdict within(const RuleCall& call, const Counts& counts, double few,
+                      double many) {
+  const auto k = static_cast<double>(call.facts.k);
+  const auto got = static_cast<double>(counts.lo);
+  if (counts.overflow) return {Verdict::kExact, call.facts.k};
+  if (got > std::max(many * k, 1.0)) return {Verdict::kTake, call.facts.k};
+  if (got < few * k) return {Verdict::kExact, call.facts.k};
+  return {Verdict::kTake, counts.lo};
+}
+
+inline Param sample_param(std::int64_t& sample) {
+  return {"sample", &sample,
+          "elements that the statistics look at; 0: all of them", 0};
+}
+
+// A rule over a histogram of `sample` elements; it sends at most `most` * k.
+template <class Params>
+void plan_statistical(SegmentTask& task, const Params& params,
+                      Bracket (*propose)(const RuleCall&, const Answer&),
+                      Verdict (*judge)(const RuleCall&, const Counts&),
+                      double most) {
+  Rule rule;
+  rule.ask = [](const RuleCall& call, std::uint32_t) {
+    const auto sample = params_as<Params>(call.params).sample;
+    Query query;
+    query.sample = sample == 0 ? call.facts.n
+                               : static_cast<std::uint64_t>(sample);
+    query.histogram = true;
+    return query;
+  };
+  rule.propose = propose;
+  rule.judge = judge;
+  rule.observe = [](const RuleCall&, const Outcome&) {};
+  rule.params = pack_params(params);
+  task.kind = SelectKind::kThreshold;
+  task.rule = rule;
+  const double limit =
+      std::ceil(most * static_cast<double>(task.facts.k)) + 1;
+  task.capacity = limit < static_cast<double>(task.facts.n)
+                      ? static_cast<std::size_t>(limit)
+                      : task.facts.n;
+}
+
+}  // namespace sluice
