@@ -47,6 +47,8 @@ class Backend {
   virtual void momentum(Stream& stream, const MomentumPass& pass) = 0;
   virtual void quantize(Stream& stream, const QuantizePass& pass) = 0;
   virtual void scatter(Stream& stream, const ScatterPass& pass) = 0;
+  virtual void encode(Stream& stream, const EncodePass& pass) = 0;
+  virtual void decode(Stream& stream, const DecodePass& pass) = 0;
 };
 
 // Options of the CPU backend.

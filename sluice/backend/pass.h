@@ -6,21 +6,12 @@
 
 #include "sluice/backend/rule.h"
 #include "sluice/core/view.h"
+#include "sluice/core/wire.h"
 
 // The arguments of the backend's passes: plain data whose pointers are device
 // memory. Spans are read during the call; a backend that runs later copies.
 
 namespace sluice {
-
-// How values travel. The lossy forms round the block's values in place and
-// leave the remainder in the memory, so the codec itself is lossless.
-enum class ValueForm : std::uint8_t {
-  kFp32,
-  kBf16,
-  kFp16,
-  kOne,     // one mean per segment
-  kTwoBit,  // a table of four per segment
-};
 
 enum class SelectKind : std::uint8_t {
   kThreshold,  // a magnitude threshold for the whole segment, by its Rule
@@ -120,15 +111,45 @@ struct QuantizePass {
   std::span<const SegmentTask> tasks;
 };
 
-// How sorted indices travel.
-enum class IndexForm : std::uint8_t {
-  kRaw32,
-  kRaw64,
-  kEliasFano,
-  kBitpack,  // deltas in blocks of 256, each at its own width
-  kRows,     // position inside a row, ceil(log2 length) bits, k per row
-  kBitmap,
-  kDense,    // all of them: nothing is sent
+// Rows or tiles of one segment, for IndexForm::kRows.
+struct RowLayout {
+  RowGeometry rows;
+  bool tiles = false;
+};
+
+// Writes a block as one message; see core/wire.h. The counts are known to the
+// host by now: a message must be sized before it is sent.
+struct EncodePass {
+  const std::uint32_t* indices = nullptr;
+  const float* values = nullptr;
+  std::span<const std::uint64_t> starts;  // host; segments + 1
+  std::uint64_t dense_size = 0;
+  bool choose = true;  // the smallest index form; otherwise `index_form`
+  IndexForm index_form = IndexForm::kEliasFano;
+  ValueForm value_form = ValueForm::kFp32;
+  std::span<const RowLayout> rows;  // host; one per segment, or empty
+  std::byte* out = nullptr;
+  std::size_t capacity = 0;
+  std::uint64_t* written = nullptr;  // bytes; 0 if a form does not fit the block
+};
+
+struct DecodeResult {
+  WireError error = WireError::kNone;
+  std::uint32_t reserved = 0;
+  std::uint64_t count = 0;
+};
+
+// Reads a message that anyone may have sent. On an error nothing but the
+// receiving arrays has been touched, and nothing outside them.
+struct DecodePass {
+  const std::byte* in = nullptr;
+  std::size_t bytes = 0;
+  std::uint64_t dense_size = 0;
+  std::uint32_t* indices = nullptr;
+  float* values = nullptr;
+  std::size_t capacity = 0;
+  std::uint64_t* starts = nullptr;  // set to {0, count}
+  DecodeResult* result = nullptr;
 };
 
 }  // namespace sluice

@@ -110,6 +110,7 @@ const SparseBlock& Feedback::select(Stream& stream,
     rounds = rounds || task.values != ValueForm::kFp32;
     capacity += task.capacity;
   }
+  set_rows();
   const Weights weights = prepare(stream, tasks_, step);
   block_.reserve(backend_, capacity);
   SelectPass pass;
@@ -129,6 +130,17 @@ const SparseBlock& Feedback::select(Stream& stream,
   }
   staged_ = true;
   return block_;
+}
+
+void Feedback::set_rows() {
+  rows_.clear();
+  for (const SegmentTask& task : tasks_) {
+    const bool tiles = task.kind == SelectKind::kTiles;
+    if (tiles || task.kind == SelectKind::kRows) {
+      rows_.push_back({task.rows, tiles});
+    }
+  }
+  if (rows_.size() != tasks_.size()) rows_.clear();
 }
 
 ValueForm Feedback::values() const {

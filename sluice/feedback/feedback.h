@@ -109,6 +109,9 @@ class Feedback {
   // The form that carries the staged values without loss; kFp32 if segments
   // differ.
   ValueForm values() const;
+  // The rows or tiles of the staged entries, one per segment; empty where they
+  // were not selected by rows.
+  std::span<const RowLayout> rows() const { return rows_; }
 
  protected:
   struct Weights {
@@ -127,6 +130,7 @@ class Feedback {
 
  private:
   void set_gradients(Stream& stream, std::span<const TensorView> gradients);
+  void set_rows();
 
   std::shared_ptr<const Sparsifier> sparsifier_;
   ValueForm values_;
@@ -135,6 +139,7 @@ class Feedback {
   Buffer reports_;
   Buffer packed_;  // for gradients that are not contiguous fp32
   std::vector<SegmentReport> host_reports_;
+  std::vector<RowLayout> rows_;
   Event reported_;
   SparseBlock block_;
   bool staged_ = false;

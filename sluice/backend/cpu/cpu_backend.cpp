@@ -11,6 +11,7 @@
 #include "sluice/backend/cpu/quantize.h"
 #include "sluice/backend/cpu/selector.h"
 #include "sluice/backend/cpu/thread_pool.h"
+#include "sluice/backend/cpu/wire.h"
 #include "sluice/core/error.h"
 #include "sluice/core/half.h"
 
@@ -18,6 +19,7 @@ namespace sluice {
 namespace {
 
 using cpu::Kernels;
+namespace wire = cpu::wire;
 
 constexpr std::size_t kChunk = 1U << 16;
 
@@ -117,6 +119,8 @@ class CpuBackend final : public Backend {
   void momentum(Stream&, const MomentumPass& pass) override;
   void quantize(Stream&, const QuantizePass& pass) override;
   void scatter(Stream&, const ScatterPass& pass) override;
+  void encode(Stream&, const EncodePass& pass) override;
+  void decode(Stream&, const DecodePass& pass) override;
 
  private:
   template <class F>
@@ -228,6 +232,33 @@ void CpuBackend::scatter(Stream&, const ScatterPass& pass) {
     target = pass.op == ScatterOp::kZero ? 0.0F
                                          : target + pass.scale * pass.values[i];
   }
+}
+
+void CpuBackend::encode(Stream&, const EncodePass& pass) {
+  const std::size_t count = pass.starts.back();
+  wire::Entries<const std::uint32_t> entries = {
+      {pass.indices, count}, {pass.values, count}, pass.starts, pass.rows};
+  const auto encode_as = [&](IndexForm form) {
+    return wire::encode<std::uint32_t>(entries, pass.dense_size, form,
+                                       pass.value_form,
+                                       {pass.out, pass.capacity});
+  };
+  if (!pass.choose) {
+    *pass.written = encode_as(pass.index_form);
+    return;
+  }
+  *pass.written = encode_as(wire::smallest_form(entries, pass.dense_size));
+  if (*pass.written > 0 || entries.rows.empty()) return;
+  entries.rows = {};  // as many entries as the rows should have, but elsewhere
+  *pass.written = encode_as(wire::smallest_form(entries, pass.dense_size));
+}
+
+void CpuBackend::decode(Stream&, const DecodePass& pass) {
+  *pass.result = wire::decode<std::uint32_t>(
+      {pass.in, pass.bytes}, pass.dense_size,
+      {pass.indices, pass.capacity}, {pass.values, pass.capacity});
+  pass.starts[0] = 0;
+  pass.starts[1] = pass.result->count;
 }
 
 }  // namespace

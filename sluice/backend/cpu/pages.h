@@ -10,4 +10,7 @@ namespace sluice::cpu {
 void* map_pages(std::size_t bytes);
 void unmap_pages(void* data, std::size_t bytes);
 
+// How often map_pages has mapped something, for tests of steady state.
+std::size_t pages_mapped();
+
 }  // namespace sluice::cpu

@@ -137,6 +137,21 @@ class FakeDeviceBackend final : public Backend {
     enqueue(stream, [=, this](Stream& s) { cpu_->scatter(s, pass); });
   }
 
+  void encode(Stream& stream, const EncodePass& pass) override {
+    std::vector<std::uint64_t> starts(pass.starts.begin(), pass.starts.end());
+    std::vector<RowLayout> rows(pass.rows.begin(), pass.rows.end());
+    enqueue(stream, [=, this, starts = std::move(starts),
+                     rows = std::move(rows)](Stream& s) {
+      EncodePass copy = pass;
+      copy.starts = starts;
+      copy.rows = rows;
+      cpu_->encode(s, copy);
+    });
+  }
+  void decode(Stream& stream, const DecodePass& pass) override {
+    enqueue(stream, [=, this](Stream& s) { cpu_->decode(s, pass); });
+  }
+
  private:
   static FakeStream& as_fake(Stream& stream) {
     return dynamic_cast<FakeStream&>(stream);
