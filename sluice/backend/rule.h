@@ -86,7 +86,8 @@ struct Bracket {
   // hi == lo + 1 and only the first k ties at lo, in index order, can matter:
   // the pass may stop recording ties once it has k of them.
   bool ties = false;
-  bool exact = false;  // skip the pass: select the k largest non-zeros
+  bool exact = false;  // skip the pass: select the k largest
+  bool zeros = false;  // and fill up with zeros, lowest index first
 };
 
 struct Counts {

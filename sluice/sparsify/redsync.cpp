@@ -77,7 +77,7 @@ Verdict judge(const RuleCall& call, const Counts& counts) {
 
 Bracket propose_trimmed(const RuleCall& call, const Answer& answer) {
   const Search s(call, answer);
-  if (s.largest <= s.mean) return exactly();
+  if (s.largest <= s.mean) return exactly(true);
   int fifths = 4;
   // A tenth more than k in the sample: the whole tensor may hold fewer.
   while (fifths > 0 && s.count(0.2 * fifths) < 1.1 * s.k) --fifths;
@@ -88,7 +88,14 @@ Bracket propose_trimmed(const RuleCall& call, const Answer& answer) {
     const double q = (low + high) / 2;
     (s.count(q) < 1.1 * s.k ? high : low) = q;
   }
-  return {above(s.at(low)).lo, kInfKey, false, false};
+  // Most of those that will be taken can leave the memory at once.
+  double sure = 1;
+  for (int halving = 0; halving < 10; ++halving) {
+    const double q = (low + sure) / 2;
+    if (s.count(q) > 0.8 * s.k) break;
+    sure = q;
+  }
+  return {above(s.at(low)).lo, above(s.at(sure)).lo, false, false};
 }
 
 Verdict judge_trimmed(const RuleCall& call, const Counts& counts) {

@@ -11,7 +11,9 @@
 namespace sluice {
 
 inline Bracket nothing() { return {kInfKey, kInfKey, false, false}; }
-inline Bracket exactly() { return {0, 0, false, true}; }
+inline Bracket exactly(bool zeros = false) {
+  return {0, 0, false, true, zeros};
+}
 
 // Everything above t, a finite positive number; otherwise exact selection.
 inline Bracket above(double t) {

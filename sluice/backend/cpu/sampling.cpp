@@ -215,7 +215,7 @@ void Selector::ask_and_propose() {
     }
     work.bracket = work.task->rule.propose(call(work), work.answer);
     if (!work.bracket.exact) return;
-    select_exactly(work, work.task->facts.k, false);
+    select_exactly(work, work.task->facts.k, work.bracket.zeros);
     work.asking = true;
   });
 }
