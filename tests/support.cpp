@@ -93,7 +93,8 @@ std::vector<float> make_data(std::string_view name, std::size_t n,
       return mix64(seed, i) % 2000 == 0 ? normal(seed, i) : 0;
     }
     if (name == "ramp") return static_cast<double>(i) - 0.3 * double(n);
-    if (name == "denormal") return sign * static_cast<double>(i % 97) * 0x1p-149;
+    if (name == "denormal")
+      return sign * static_cast<double>(i % 97) * 0x1p-149;
     if (name == "huge") return sign * (1 + static_cast<double>(i % 89)) * 1e35;
     throw std::invalid_argument("no data '" + std::string(name) + "'");
   });
@@ -133,9 +134,9 @@ Sent Rig::step(std::span<const float> gradients, double density, bool commit) {
   backend_->copy_in(*stream_, gradients_.data(), std::as_bytes(gradients));
   std::vector<TensorView> views;
   for (std::size_t t = 0; t < options_.tensors.size(); ++t) {
-    views.push_back(contiguous_view(
-        gradients_.data<float>() + bucket_.segments()[t].base,
-        options_.tensors[t]));
+    views.push_back(
+        contiguous_view(gradients_.data<float>() + bucket_.segments()[t].base,
+                        options_.tensors[t]));
   }
   feedback_->select(*stream_, views,
                     {steps++, options_.total_steps, density, options_.seed});
@@ -146,8 +147,7 @@ Sent Rig::step(std::span<const float> gradients, double density, bool commit) {
   sent.report = feedback_->report();
   sent.indices.resize(block.count());
   sent.values.resize(block.count());
-  backend_->copy_out(*stream_,
-                     std::as_writable_bytes(std::span(sent.indices)),
+  backend_->copy_out(*stream_, std::as_writable_bytes(std::span(sent.indices)),
                      block.indices());
   backend_->copy_out(*stream_, std::as_writable_bytes(std::span(sent.values)),
                      block.values());

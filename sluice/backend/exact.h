@@ -17,8 +17,8 @@ namespace sluice {
 inline Query exact_query(std::uint64_t n, std::uint64_t k) {
   Query query;
   query.sample = std::clamp<std::uint64_t>(n / 16, 1U << 16, 1U << 18);
-  const auto looked_at = static_cast<double>(
-      query.sample * 2 >= n ? n : query.sample);
+  const auto looked_at =
+      static_cast<double>(query.sample * 2 >= n ? n : query.sample);
   // Neighbours are correlated, so the standard deviation is doubled.
   const double expected =
       looked_at * static_cast<double>(k) / static_cast<double>(n);

@@ -39,9 +39,9 @@ struct SegmentReport {
   std::uint64_t budget = 0;
   std::uint64_t nonfinite = 0;
   std::uint64_t candidates = 0;
-  std::uint32_t rounds = 0;   // brackets tried; > 1: an earlier one failed
-  std::uint32_t exact = 0;    // the exact fallback ran
-  double lost = 0;            // sum of |x| not sent where no memory keeps it
+  std::uint32_t rounds = 0;  // brackets tried; > 1: an earlier one failed
+  std::uint32_t exact = 0;   // the exact fallback ran
+  double lost = 0;           // sum of |x| not sent where no memory keeps it
 };
 
 struct SegmentTask {
@@ -50,8 +50,8 @@ struct SegmentTask {
   std::uint32_t base = 0;           // index of the first element in the bucket
   SegmentFacts facts;
   SelectKind kind = SelectKind::kThreshold;
-  Rule rule;           // kThreshold
-  RowGeometry rows;    // kRows, kTiles, and rules that ask for rows
+  Rule rule;                 // kThreshold
+  RowGeometry rows;          // kRows, kTiles, and rules that ask for rows
   std::size_t capacity = 0;  // most entries it may send
   ValueForm values = ValueForm::kFp32;
 };
@@ -130,7 +130,8 @@ struct EncodePass {
   std::span<const RowLayout> rows;  // host; one per segment, or empty
   std::byte* out = nullptr;
   std::size_t capacity = 0;
-  std::uint64_t* written = nullptr;  // bytes; 0 if a form does not fit the block
+  std::uint64_t* written =
+      nullptr;  // bytes; 0 if a form does not fit the block
 };
 
 struct DecodeResult {

@@ -31,12 +31,12 @@ inline constexpr std::size_t kHistogramBins = std::size_t{1}
 
 // What is the same for every call about one segment in one step.
 struct SegmentFacts {
-  std::uint64_t n = 0;       // elements
-  std::uint64_t k = 0;       // the budget: entries asked for
-  double density = 1;        // what k was made from
-  std::uint64_t step = 0;    // counts from 0
+  std::uint64_t n = 0;            // elements
+  std::uint64_t k = 0;            // the budget: entries asked for
+  double density = 1;             // what k was made from
+  std::uint64_t step = 0;         // counts from 0
   std::uint64_t total_steps = 0;  // 0: unknown
-  std::uint64_t tensor = 0;  // the tensor's id, equal on all ranks
+  std::uint64_t tensor = 0;       // the tensor's id, equal on all ranks
   std::uint64_t seed = 0;
 };
 
@@ -111,10 +111,10 @@ struct Verdict {
 struct Outcome {
   std::uint64_t selected = 0;
   std::uint32_t threshold_key = kOpenKey;  // smallest selected key
-  bool tied = false;      // more entries at threshold_key than were taken
-  bool by_rows = false;   // the step went row by row; threshold_key is unset
+  bool tied = false;     // more entries at threshold_key than were taken
+  bool by_rows = false;  // the step went row by row; threshold_key is unset
   std::uint32_t rounds = 0;
-  bool exact = false;     // the exact fallback ran
+  bool exact = false;  // the exact fallback ran
   static constexpr std::uint32_t kOpenKey = 0xffffffffU;
 };
 

@@ -44,8 +44,8 @@ Codec::Codec(Backend& backend, std::string_view text)
     : backend_(backend), scratch_(backend.allocate(sizeof(Scratch))) {
   const Spec spec = parse_spec(text);
   if (spec.name != kAuto) {
-    const auto at = std::find(kIndexFormNames.begin(), kIndexFormNames.end(),
-                              spec.name);
+    const auto at =
+        std::find(kIndexFormNames.begin(), kIndexFormNames.end(), spec.name);
     if (at == kIndexFormNames.end()) {
       std::vector<std::string_view> known = {kAuto};
       known.insert(known.end(), kIndexFormNames.begin(), kIndexFormNames.end());
@@ -60,8 +60,7 @@ Codec::Codec(Backend& backend, std::string_view text)
     set_param(params_list, concat("codec '", spec.name, "'"), key, value);
   }
   values_ = static_cast<ValueForm>(
-      std::find(kValueFormNames.begin(), kValueFormNames.end(),
-                params.values) -
+      std::find(kValueFormNames.begin(), kValueFormNames.end(), params.values) -
       kValueFormNames.begin());
 }
 
@@ -77,11 +76,12 @@ void Codec::encode(Stream& stream, const SparseBlock& block, ValueForm values,
   for (std::size_t s = 0; s <= block.segments(); ++s) {
     starts_[s] = block.start(s);
   }
-  std::size_t need = max_bytes(block.count(), block.segments());
+  // By the capacity, not the count: a count that varies must not allocate.
+  std::size_t need = max_bytes(block.capacity(), block.segments());
   if (!choose_ && index_form_ == IndexForm::kBitmap) {
     need += block.dense_size() / 8;
   }
-  if (out.bytes.bytes() < need) out.bytes = backend_.allocate(need + need / 8);
+  if (out.bytes.bytes() < need) out.bytes = backend_.allocate(need);
   EncodePass pass;
   pass.indices = block.indices();
   pass.values = block.values();
@@ -100,8 +100,8 @@ void Codec::encode(Stream& stream, const SparseBlock& block, ValueForm values,
                     pass.written);
   backend_.wait(backend_.record(stream));
   require(written > 0, "[encode] form '", name_of(index_form_), "' with ",
-          name_of(values), " values cannot carry this block of ",
-          block.count(), " of ", block.dense_size(),
+          name_of(values), " values cannot carry this block of ", block.count(),
+          " of ", block.dense_size(),
           " entries; codec 'auto' picks one that can");
   out.size = written;
 }
@@ -126,18 +126,18 @@ void Codec::decode(Stream& stream, std::span<const std::byte> bytes,
                     pass.result);
   backend_.wait(out.fetch(backend_, stream));
   if (result.error != WireError::kNone) {
-    throw CodecError(result.error,
-                     concat("[decode] a message of ", bytes.size(),
-                            " bytes from ", from, " failed the check of its ",
-                            describe(result.error)));
+    throw CodecError(
+        result.error,
+        concat("[decode] a message of ", bytes.size(), " bytes from ", from,
+               " failed the check of its ", describe(result.error)));
   }
 }
 
 std::vector<Description> codec_descriptions() {
   Params params;
   const ParamList params_list = list(params);
-  std::vector<Description> all = {
-      describe(kAuto, "the smallest of the others for each block", params_list)};
+  std::vector<Description> all = {describe(
+      kAuto, "the smallest of the others for each block", params_list)};
   for (std::size_t f = 0; f < kIndexFormNames.size(); ++f) {
     all.push_back(describe(kIndexFormNames[f], kSummaries[f], params_list));
   }

@@ -12,7 +12,9 @@ class Allgather final : public SparseAllreduce {
  public:
   Allgather(Backend& backend, Communicator& communicator,
             std::string_view codec)
-      : backend_(backend), communicator_(communicator), codec_(backend, codec) {}
+      : backend_(backend),
+        communicator_(communicator),
+        codec_(backend, codec) {}
 
   std::string_view name() const override { return "allgather"; }
 

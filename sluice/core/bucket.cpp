@@ -9,8 +9,7 @@ void Bucket::add(std::uint64_t tensor, const Shape3& shape, std::size_t memory,
   constexpr std::size_t kLimit = std::size_t{1} << 32;
   require(shape.size() <= kLimit - size_,
           "[bucket] a bucket may have at most 2^32 elements, got ", size_,
-          " and a tensor of ", shape.size(),
-          "; split it into several buckets");
+          " and a tensor of ", shape.size(), "; split it into several buckets");
   segments_.push_back({tensor, shape, size_, memory, keeps_residual});
   size_ += shape.size();
 }

@@ -19,7 +19,8 @@ struct Segment {
 };
 
 // Tensors that travel together. Its index space is theirs, one after another;
-// their residuals stay where they are in the arena, so regrouping moves nothing.
+// their residuals stay where they are in the arena, so regrouping moves
+// nothing.
 class Bucket {
  public:
   // Appends a tensor. Throws std::invalid_argument if the bucket would outgrow

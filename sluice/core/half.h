@@ -42,8 +42,7 @@ inline std::uint16_t to_fp16(float x) {
     return static_cast<std::uint16_t>(
         sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3f000000U));
   }
-  const std::uint32_t rounded =
-      key - 0x38000000U + 0xfffU + ((key >> 13) & 1U);
+  const std::uint32_t rounded = key - 0x38000000U + 0xfffU + ((key >> 13) & 1U);
   return static_cast<std::uint16_t>(sign | (rounded >> 13));
 }
 

@@ -73,8 +73,7 @@ struct Setter {
 
 Spec parse_json_spec(std::string_view text) {
   const auto json = nlohmann::json::parse(text, nullptr, false);
-  require(json.is_object() && json.contains("name") &&
-              json["name"].is_string(),
+  require(json.is_object() && json.contains("name") && json["name"].is_string(),
           "[parse_spec] a JSON method must be an object with a string 'name', "
           "got ",
           text);
@@ -99,7 +98,9 @@ std::string to_text(const Param& param) {
     std::string operator()(const std::int64_t* v) const {
       return std::to_string(*v);
     }
-    std::string operator()(const bool* v) const { return *v ? "true" : "false"; }
+    std::string operator()(const bool* v) const {
+      return *v ? "true" : "false";
+    }
     std::string operator()(const std::string* v) const { return *v; }
   };
   return std::visit(Getter{}, param.value);
@@ -109,9 +110,9 @@ void set_param(const ParamList& params, std::string_view owner,
                std::string_view name, std::string_view text) {
   for (const Param& param : params) {
     if (param.name != name) continue;
-    std::visit(Setter{concat("[", owner, "] parameter '", name, "'"), param,
-                      text},
-               param.value);
+    std::visit(
+        Setter{concat("[", owner, "] parameter '", name, "'"), param, text},
+        param.value);
     return;
   }
   std::vector<std::string_view> known;

@@ -14,8 +14,7 @@ namespace sluice {
 class Permutation {
  public:
   Permutation(std::uint64_t n, std::uint64_t key) : n_(n) {
-    const auto bits =
-        static_cast<unsigned>(n <= 4 ? 2 : std::bit_width(n - 1));
+    const auto bits = static_cast<unsigned>(n <= 4 ? 2 : std::bit_width(n - 1));
     low_bits_ = bits / 2;
     low_mask_ = (std::uint64_t{1} << low_bits_) - 1;
     high_mask_ = (std::uint64_t{1} << (bits - low_bits_)) - 1;

@@ -36,8 +36,7 @@ Feedback::Feedback(const Setup& setup)
       sparsifier_(setup.sparsifier),
       values_(setup.values) {
   require(sparsifier_ != nullptr, "[feedback] needs a sparsifier, got none");
-  require(setup.values != ValueForm::kOne &&
-              setup.values != ValueForm::kTwoBit,
+  require(setup.values != ValueForm::kOne && setup.values != ValueForm::kTwoBit,
           "[feedback] values must be fp32, bf16 or fp16; the quantised forms "
           "belong to a sparsifier");
   const auto& segments = bucket_.segments();
@@ -125,8 +124,8 @@ const SparseBlock& Feedback::select(Stream& stream,
   pass.capacity = block_.capacity();
   backend_.select(stream, pass);
   if (rounds) {
-    backend_.quantize(stream, {block_.indices(), block_.values(),
-                               block_.starts(), tasks_});
+    backend_.quantize(
+        stream, {block_.indices(), block_.values(), block_.starts(), tasks_});
   }
   staged_ = true;
   return block_;

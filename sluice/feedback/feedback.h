@@ -33,7 +33,7 @@ class Arena {
 
 // What is the same for all buckets in one step.
 struct StepInfo {
-  std::uint64_t step = 0;  // counts from 0
+  std::uint64_t step = 0;         // counts from 0
   std::uint64_t total_steps = 0;  // 0: unknown
   double density = 0.01;
   std::uint64_t seed = 0;  // equal on all ranks

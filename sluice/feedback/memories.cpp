@@ -28,8 +28,7 @@ ParamList DgcFeedback::list(Params& p) {
       {"masking", &p.masking, "clear the momentum of entries that were sent"},
       {"clip", &p.clip,
        "largest norm of a tensor's gradient over all workers; 0: off", 0},
-      {"workers", &p.workers,
-       "the local limit is clip / sqrt(workers)", 1},
+      {"workers", &p.workers, "the local limit is clip / sqrt(workers)", 1},
   };
 }
 
@@ -46,8 +45,7 @@ Feedback::Weights DgcFeedback::prepare(Stream& stream,
     pass.n = tasks[s].facts.n;
     pass.factor = static_cast<float>(params_.momentum);
     pass.nesterov = params_.nesterov;
-    pass.clip =
-        params_.clip / std::sqrt(static_cast<double>(params_.workers));
+    pass.clip = params_.clip / std::sqrt(static_cast<double>(params_.workers));
     backend_.momentum(stream, pass);
     // The velocity is complete: the select pass adds nothing to it.
     tasks[s].gradient = nullptr;

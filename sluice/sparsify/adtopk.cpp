@@ -20,12 +20,8 @@ std::size_t row_total(const RowGeometry& rows) {
 }
 
 Param dim_param(std::string& dim) {
-  return {"dim",
-          &dim,
-          "dimension that rows run along",
-          0,
-          0,
-          {"1", "0", "longer"}};
+  return {"dim", &dim, "dimension that rows run along",
+          0,     0,    {"1", "0", "longer"}};
 }
 
 struct ThresholdConstants {
@@ -166,8 +162,7 @@ ParamList AdtopkThreshold::list(Params& p) {
 }
 
 void AdtopkThreshold::choose(const Shape3& shape, SegmentTask& task) const {
-  const RowGeometry rows =
-      adtopk_rows(shape, params_.dim, task.facts.density);
+  const RowGeometry rows = adtopk_rows(shape, params_.dim, task.facts.density);
   if (task.facts.step % 2 == 0) {
     plan_rows(task, rows);
     return;

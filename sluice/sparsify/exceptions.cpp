@@ -12,10 +12,9 @@ namespace {
 void check_used(std::span<const std::string> patterns,
                 std::span<const TensorInfo> tensors, std::string_view key) {
   for (const std::string& pattern : patterns) {
-    const bool used =
-        std::any_of(tensors.begin(), tensors.end(), [&](const TensorInfo& t) {
-          return matches(pattern, t.name);
-        });
+    const bool used = std::any_of(
+        tensors.begin(), tensors.end(),
+        [&](const TensorInfo& t) { return matches(pattern, t.name); });
     require(used, "[exceptions] pattern '", pattern, "' of '", key,
             "' must match a tensor, matches none of ", tensors.size(),
             "; patterns match whole names, with * and ?");
@@ -92,8 +91,8 @@ std::vector<Treatment> Exceptions::resolve(
       treatment = {true, true, concat("dense: name matches '", *pattern, "'")};
     } else if (tensor.dims.size() <= dense_rank) {
       treatment = {true, true,
-                   concat("dense: ", tensor.dims.size(), "-D (rank <= ",
-                          dense_rank, ")")};
+                   concat("dense: ", tensor.dims.size(),
+                          "-D (rank <= ", dense_rank, ")")};
     } else if (size < dense_below) {
       treatment = {true, true,
                    concat("dense: ", size, " elements (< ", dense_below, ")")};

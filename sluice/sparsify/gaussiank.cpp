@@ -73,10 +73,9 @@ Bracket propose(const RuleCall& call, const Answer& answer) {
   const Tail tail(answer, call.facts.n);
   const auto k = static_cast<double>(call.facts.k);
   const double z = two_sided_normal_quantile(call.facts.density);
-  return above(p.published
-                   ? published_threshold(tail, f, z, k)
-                   : bracketed_threshold(tail, f, z, k,
-                                         answer.moments.max_abs));
+  return above(
+      p.published ? published_threshold(tail, f, z, k)
+                  : bracketed_threshold(tail, f, z, k, answer.moments.max_abs));
 }
 
 Verdict judge(const RuleCall& call, const Counts& counts) {
@@ -94,9 +93,9 @@ ParamList Gaussiank::list(Params& p) {
 }
 
 void Gaussiank::choose(const Shape3&, SegmentTask& task) const {
-  plan_statistical(task, params_, &propose, &judge,
-                   params_.published ? static_cast<double>(task.facts.n)
-                                     : kMany);
+  plan_statistical(
+      task, params_, &propose, &judge,
+      params_.published ? static_cast<double>(task.facts.n) : kMany);
 }
 
 }  // namespace sluice

@@ -74,7 +74,6 @@ Verdict judge(const RuleCall& call, const Counts& counts) {
   return within(call, counts, 1, 2);
 }
 
-
 Bracket propose_trimmed(const RuleCall& call, const Answer& answer) {
   const Search s(call, answer);
   if (s.largest <= s.mean) return exactly(true);

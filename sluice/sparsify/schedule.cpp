@@ -53,8 +53,7 @@ DensitySchedule::DensitySchedule(std::string_view text, double target)
   require(epochs > 0, "[density] schedule '", name,
           "' needs epochs of at least 1, as in ", name, ":epochs=4");
   // The authors' code: the W-th root of the way to the target, epoch by epoch.
-  const double root =
-      std::pow(target, 1.0 / static_cast<double>(epochs + 1));
+  const double root = std::pow(target, 1.0 / static_cast<double>(epochs + 1));
   for (std::int64_t e = 0; e < epochs; ++e) {
     warmup_.push_back(
         name == "dense"

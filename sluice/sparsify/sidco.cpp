@@ -165,7 +165,8 @@ double pareto_threshold(double mean, double variance, double d) {
 
 double gamma_threshold(double mean, double s, double d, bool exact) {
   if (!(s > 0)) return exponential_threshold(mean, d);
-  const double alpha = (3 - s + std::sqrt((s - 3) * (s - 3) + 24 * s)) / (12 * s);
+  const double alpha =
+      (3 - s + std::sqrt((s - 3) * (s - 3) + 24 * s)) / (12 * s);
   const double beta = mean / alpha;
   if (!exact) {
     const double eta = -beta * (std::log(d) + log_gamma(alpha));
@@ -179,8 +180,8 @@ ParamList Sidco::list(Params& p) {
       {"stages", &p.stages, "stages of refitting, or the first number of them",
        1, 30},
       {"adapt", &p.adapt, "change the stages with the observed k_hat / k"},
-      {"first_ratio", &p.first_ratio, "share that passes the first stage",
-       0.01, 0.99},
+      {"first_ratio", &p.first_ratio, "share that passes the first stage", 0.01,
+       0.99},
       sample_param(p.sample),
       {"exact_gamma", &p.exact_gamma,
        "sidco-gp: solve the gamma tail; false: the paper's approximation"},
@@ -195,10 +196,10 @@ void Sidco::choose(const Shape3&, SegmentTask& task) const {
   rule.propose = &propose;
   rule.judge = &judge;
   rule.observe = &observe;
-  rule.params = pack_params(Constants{
-      static_cast<std::int32_t>(params_.stages), params_.adapt,
-      params_.exact_gamma, params_.correct, kind_, params_.first_ratio,
-      params_.sample});
+  rule.params =
+      pack_params(Constants{static_cast<std::int32_t>(params_.stages),
+                            params_.adapt, params_.exact_gamma, params_.correct,
+                            kind_, params_.first_ratio, params_.sample});
   task.kind = SelectKind::kThreshold;
   task.rule = rule;
   task.capacity = params_.correct

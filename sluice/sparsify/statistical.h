@@ -48,8 +48,8 @@ void plan_statistical(SegmentTask& task, const Params& params,
   rule.ask = [](const RuleCall& call, std::uint32_t) {
     const auto sample = params_as<Params>(call.params).sample;
     Query query;
-    query.sample = sample == 0 ? call.facts.n
-                               : static_cast<std::uint64_t>(sample);
+    query.sample =
+        sample == 0 ? call.facts.n : static_cast<std::uint64_t>(sample);
     query.histogram = true;
     return query;
   };
@@ -59,8 +59,7 @@ void plan_statistical(SegmentTask& task, const Params& params,
   rule.params = pack_params(params);
   task.kind = SelectKind::kThreshold;
   task.rule = rule;
-  const double limit =
-      std::ceil(most * static_cast<double>(task.facts.k)) + 1;
+  const double limit = std::ceil(most * static_cast<double>(task.facts.k)) + 1;
   task.capacity = limit < static_cast<double>(task.facts.n)
                       ? static_cast<std::size_t>(limit)
                       : task.facts.n;

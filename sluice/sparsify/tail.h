@@ -45,8 +45,8 @@ class Tail {
   Excess above(double t, bool moments) const {
     Excess out;
     if (histogram_ == nullptr) return out;
-    const std::size_t first = magnitude_key(static_cast<float>(t)) >>
-                              kHistogramShift;
+    const std::size_t first =
+        magnitude_key(static_cast<float>(t)) >> kHistogramShift;
     double sum = 0;
     double squares = 0;
     for (std::size_t b = first; b < end_; ++b) {
@@ -54,8 +54,8 @@ class Tail {
       const double low = edge(b);
       const double high = b + 1 < kHistogramBins - 32 ? edge(b + 1) : 2 * low;
       const double from = b == first ? std::clamp(t, low, high) : low;
-      const double part = static_cast<double>(histogram_[b]) *
-                          ((high - from) / (high - low));
+      const double part =
+          static_cast<double>(histogram_[b]) * ((high - from) / (high - low));
       out.count += part;
       if (!moments) continue;
       const double middle = (from + high) / 2 - t;
@@ -66,11 +66,11 @@ class Tail {
     if (moments && out.count > 0) {
       out.mean = sum / out.count;
       // Unbiased; fewer than two entries have no spread.
-      out.variance = out.count > 1
-                         ? std::max(0.0, squares - out.count * out.mean *
-                                                       out.mean) /
-                               (out.count - 1)
-                         : 0;
+      out.variance =
+          out.count > 1
+              ? std::max(0.0, squares - out.count * out.mean * out.mean) /
+                    (out.count - 1)
+              : 0;
     }
     out.count *= scale_;
     return out;

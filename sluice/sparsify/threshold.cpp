@@ -28,8 +28,8 @@ ParamList Threshold::list(Params& p) {
 
 void Threshold::choose(const Shape3&, SegmentTask& task) const {
   Rule rule = take_all_rule();
-  rule.params = pack_params(RuleConstants{above_key(params_.value),
-                                          params_.cap});
+  rule.params =
+      pack_params(RuleConstants{above_key(params_.value), params_.cap});
   rule.propose = [](const RuleCall& call, const Answer&) {
     const std::uint32_t key = params_as<RuleConstants>(call.params).key;
     return Bracket{key, key, false, false};

@@ -37,9 +37,9 @@ Query TopkRule::ask(const SegmentFacts& facts, const TopkState& state,
 Bracket TopkRule::propose(const SegmentFacts& facts, TopkState& state,
                           const Answer& answer) {
   const Moments& moments = answer.moments;
-  state.scale_now = moments.count > 0 ? moments.sum_abs /
-                                            static_cast<double>(moments.count)
-                                      : 0;
+  state.scale_now = moments.count > 0
+                        ? moments.sum_abs / static_cast<double>(moments.count)
+                        : 0;
   if (facts.n <= kTiny) {
     state.predicted = answer.keys[0];
     return {answer.keys[0], answer.keys[0] + 1, true, false};
@@ -50,8 +50,7 @@ Bracket TopkRule::propose(const SegmentFacts& facts, TopkState& state,
                          (state.scale_now / state.scale);
     const std::uint32_t center = std::min(threshold_key(moved), kInfKey - 1);
     state.predicted = center;
-    const std::uint32_t lo =
-        center > state.margin ? center - state.margin : 0;
+    const std::uint32_t lo = center > state.margin ? center - state.margin : 0;
     return {lo, std::min(center + state.margin, kInfKey), false, false};
   }
   if (state.warm == 0) {
@@ -76,13 +75,12 @@ void TopkRule::observe(TopkState& state, const Outcome& outcome) {
                       state.scale_now > 0 && std::isfinite(state.scale_now) &&
                       outcome.threshold_key < kInfKey;
   if (state.warm != 0 && usable && state.predicted > 0) {
-    const std::uint32_t miss =
-        outcome.threshold_key > state.predicted
-            ? outcome.threshold_key - state.predicted
-            : state.predicted - outcome.threshold_key;
+    const std::uint32_t miss = outcome.threshold_key > state.predicted
+                                   ? outcome.threshold_key - state.predicted
+                                   : state.predicted - outcome.threshold_key;
     // Widen at once, narrow slowly: a failed bracket costs a second pass.
-    const std::uint32_t wanted =
-        std::max(std::min(miss, kMaxMargin) * 2, state.margin - state.margin / 8);
+    const std::uint32_t wanted = std::max(std::min(miss, kMaxMargin) * 2,
+                                          state.margin - state.margin / 8);
     state.margin = std::clamp(wanted, kMinMargin, kMaxMargin);
   }
   state.warm = usable ? 1 : 0;

@@ -89,8 +89,7 @@ TEST_P(SparsifierConformance, LosesNothingWhateverTheData) {
         for (std::size_t i = 0; i < g.size(); ++i) {
           const float acc = before[i] + g[i];
           if (rounds_values(GetParam().sparsifier)) {
-            ASSERT_NEAR(all[i], acc, 1e-6 * (std::abs(acc) + 1e-30) * 100)
-                << i;
+            ASSERT_NEAR(all[i], acc, 1e-6 * (std::abs(acc) + 1e-30) * 100) << i;
           } else {
             ASSERT_EQ(all[i], acc) << i;
           }
@@ -102,8 +101,8 @@ TEST_P(SparsifierConformance, LosesNothingWhateverTheData) {
 }
 
 TEST_P(SparsifierConformance, HoldsItsBudget) {
-  for (const std::size_t n : {std::size_t{1}, std::size_t{31},
-                              std::size_t{100'003}}) {
+  for (const std::size_t n :
+       {std::size_t{1}, std::size_t{31}, std::size_t{100'003}}) {
     for (const double density : {0.001, 0.01, 0.1}) {
       auto o = options({{1, n}});
       Rig rig(o);
@@ -149,8 +148,8 @@ TEST_P(SparsifierConformance, NeverSelectsOrStoresWhatIsNotFinite) {
       const auto after = rig.residual();
       for (const std::size_t i : bad) {
         EXPECT_EQ(after[i], before[i]) << "step " << step << " element " << i;
-        EXPECT_FALSE(std::binary_search(sent.indices.begin(),
-                                        sent.indices.end(), i));
+        EXPECT_FALSE(
+            std::binary_search(sent.indices.begin(), sent.indices.end(), i));
       }
       for (std::size_t i = 0; i < after.size(); ++i) {
         ASSERT_TRUE(std::isfinite(after[i])) << i;
@@ -206,14 +205,13 @@ TEST_P(SparsifierConformance, TreatsTensorsOfABucketAlone) {
     std::vector<std::uint32_t> joined;
     for (std::size_t t = 0; t < tensors.size(); ++t) {
       const std::size_t n = shape3(tensors[t]).size();
-      const Sent one =
-          alone[t]->step(std::span(g).subspan(base, n), 0.02);
+      const Sent one = alone[t]->step(std::span(g).subspan(base, n), 0.02);
       for (const std::uint32_t i : one.indices) {
         joined.push_back(i + static_cast<std::uint32_t>(base));
       }
       base += n;
-      const bool draws = GetParam().sparsifier == "randomk" ||
-                         GetParam().sparsifier == "dgc";
+      const bool draws =
+          GetParam().sparsifier == "randomk" || GetParam().sparsifier == "dgc";
       if (draws) break;
     }
     const auto end = std::lower_bound(all.indices.begin(), all.indices.end(),

@@ -100,10 +100,9 @@ std::vector<std::uint32_t> reference_rows(std::span<const float> x,
 }
 
 TEST_P(ExactSelection, AdtopkEqualsTheReference) {
-  const std::vector<Dims> shapes = {{2, 4, 2},     {40, 256},   {7, 1},
-                                    {1, 5000},     {30, 64, 9}, {12, 100, 3, 3},
-                                    {3, 17, 70},   {300, 2},    {9, 1000, 5, 5},
-                                    {64, 128, 1, 1}};
+  const std::vector<Dims> shapes = {
+      {2, 4, 2},       {40, 256},   {7, 1},   {1, 5000},       {30, 64, 9},
+      {12, 100, 3, 3}, {3, 17, 70}, {300, 2}, {9, 1000, 5, 5}, {64, 128, 1, 1}};
   for (const Dims& dims : shapes) {
     const std::size_t n = shape3(dims).size();
     for (const std::string dim : {"1", "0", "longer"}) {
@@ -178,9 +177,9 @@ TEST_P(ExactSelection, InterleavedAlternatesWithTheStep) {
 }
 
 TEST_P(ExactSelection, TileEqualsTheReference) {
-  const std::vector<Dims> shapes = {{64, 64},   {130, 200}, {1, 10'000},
-                                    {10'000},   {65, 1},    {70, 3, 3, 3},
-                                    {64, 65},   {200, 64}};
+  const std::vector<Dims> shapes = {{64, 64}, {130, 200}, {1, 10'000},
+                                    {10'000}, {65, 1},    {70, 3, 3, 3},
+                                    {64, 65}, {200, 64}};
   for (const Dims& dims : shapes) {
     const Shape3 shape = shape3(dims);
     const std::size_t n = shape.size();
@@ -251,12 +250,10 @@ TEST_P(ExactSelection, QuantizedSendsOnlyWhatHasTheSign) {
 }
 
 TEST_P(ExactSelection, ThresholdRulesSendNothingOfAZeroTensor) {
-  for (const std::string name :
-       {"threshold", "dgc", "gaussiank", "redsync", "sidco-e", "sidco-gp",
-        "sidco-p"}) {
+  for (const std::string name : {"threshold", "dgc", "gaussiank", "redsync",
+                                 "sidco-e", "sidco-gp", "sidco-p"}) {
     Rig rig(rig_options(name, {{10'000}}, GetParam()));
-    EXPECT_TRUE(
-        rig.step(std::vector<float>(10'000, 0), 0.01).indices.empty())
+    EXPECT_TRUE(rig.step(std::vector<float>(10'000, 0), 0.01).indices.empty())
         << name;
   }
   for (const std::string name : {"topk", "adtopk", "tile", "redsync-trimmed"}) {
@@ -267,9 +264,11 @@ TEST_P(ExactSelection, ThresholdRulesSendNothingOfAZeroTensor) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Backends, ExactSelection, ::testing::ValuesIn(backend_names()),
-    [](const auto& backend) { return safe_name(backend.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, ExactSelection,
+                         ::testing::ValuesIn(backend_names()),
+                         [](const auto& backend) {
+                           return safe_name(backend.param);
+                         });
 
 TEST(Randomk, DrawsDistinctIndicesAlikeOnAllRanks) {
   auto options = rig_options("randomk", {{5000}, {300}}, "cpu/portable");
@@ -312,8 +311,8 @@ TEST(Topk, WarmBracketHoldsOnDriftingData) {
   for (std::uint64_t step = 0; step < 20; ++step) {
     const auto scale =
         static_cast<float>(0.8 + 0.45 * double(mix64(step) % 100) / 100);
-    failed += rig.step(gaussian(kSize, step + 1, scale), 0.01)
-                  .report.failed_brackets;
+    failed +=
+        rig.step(gaussian(kSize, step + 1, scale), 0.01).report.failed_brackets;
   }
   EXPECT_LE(failed, 4U);
 }

@@ -134,10 +134,10 @@ TEST(Sidco, MeetsTheTableOfExpectedCounts) {
     if (loaded != row.data) x = table_data(loaded = row.data, kSize);
     for (int stages = 1; stages <= 4; ++stages) {
       const std::string rule = row.rule;
-      const std::string spec =
-          "sidco-" + (rule == "ga" ? "gp" : rule) +
-          ":adapt=false,correct=false,sample=0,stages=" +
-          std::to_string(stages) + (rule == "ga" ? ",exact_gamma=false" : "");
+      const std::string spec = "sidco-" + (rule == "ga" ? "gp" : rule) +
+                               ":adapt=false,correct=false,sample=0,stages=" +
+                               std::to_string(stages) +
+                               (rule == "ga" ? ",exact_gamma=false" : "");
       const double expected = row.stages[stages - 1];
       const double k = row.density * kSize;
       const double tolerance =
@@ -158,9 +158,9 @@ TEST(Sidco, AdaptationLeavesBadStartsBehind) {
   for (const Start start : {Start{"sidco-e", "t3"}, Start{"sidco-gp", "t3"},
                             Start{"sidco-p", "normal"}}) {
     const auto x = table_data(start.data, 200'000);
-    const double last = ratio(
-        std::string(start.spec) + ":stages=1,correct=false,sample=0", x, 0.001,
-        60);
+    const double last =
+        ratio(std::string(start.spec) + ":stages=1,correct=false,sample=0", x,
+              0.001, 60);
     EXPECT_GT(last, 0.5) << start.spec;
     EXPECT_LT(last, 1.7) << start.spec;
   }
@@ -223,9 +223,7 @@ Distribution distribution(const std::string& data) {
   constexpr double kPi = 3.14159265358979324;
   if (data == "normal") {
     return {[](double t) { return std::erfc(t / std::sqrt(2.0)); },
-            [](double t) {
-              return std::sqrt(2 / kPi) * std::exp(-t * t / 2);
-            }};
+            [](double t) { return std::sqrt(2 / kPi) * std::exp(-t * t / 2); }};
   }
   if (data == "laplace") {
     return {[](double t) { return std::exp(-t); },
@@ -273,10 +271,9 @@ TEST(Redsync, PublishedSearchMeetsTheTable) {
     double expected[3];
   };
   constexpr std::size_t kSize = 4'000'000;
-  for (const Line& line : {Line{"normal", {.131, 1.31, .315}},
-                           Line{"laplace", {.572, .138, 1.38}},
-                           Line{"gamma", {.366, .086, .862}},
-                           Line{"t3", {.0006, .006, .059}}}) {
+  for (const Line& line :
+       {Line{"normal", {.131, 1.31, .315}}, Line{"laplace", {.572, .138, 1.38}},
+        Line{"gamma", {.366, .086, .862}}, Line{"t3", {.0006, .006, .059}}}) {
     const auto x = quantile_grid(line.data, kSize);
     const double densities[] = {.1, .01, .001};
     for (int i = 0; i < 3; ++i) {

@@ -25,8 +25,8 @@ constexpr std::size_t kChunk = 1U << 16;
 
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> all;
-  for (const Kernels* table : {cpu::avx512_kernels(), cpu::avx2_kernels(),
-                               cpu::portable_kernels()}) {
+  for (const Kernels* table :
+       {cpu::avx512_kernels(), cpu::avx2_kernels(), cpu::portable_kernels()}) {
     if (table != nullptr) all.push_back(table);
   }
   return all;
@@ -47,9 +47,9 @@ const Kernels& choose_kernels(std::string isa) {
     if (table->name == isa) return *table;
     known += concat(known.empty() ? "" : " ", table->name);
   }
-  throw std::invalid_argument(concat(
-      where, " must name kernels that this machine can run, got '", isa,
-      "'; it can run: ", known));
+  throw std::invalid_argument(
+      concat(where, " must name kernels that this machine can run, got '", isa,
+             "'; it can run: ", known));
 }
 
 std::size_t thread_count(std::size_t asked) {
@@ -193,9 +193,8 @@ void CpuBackend::momentum(Stream&, const MomentumPass& pass) {
   for_chunks(pass.n, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const float g = scale * pass.gradient[i];
-      const float u = pass.nesterov
-                          ? pass.factor * (pass.momentum[i] + g)
-                          : pass.factor * pass.momentum[i] + g;
+      const float u = pass.nesterov ? pass.factor * (pass.momentum[i] + g)
+                                    : pass.factor * pass.momentum[i] + g;
       const float v = pass.velocity[i] + (pass.nesterov ? u + g : u);
       const bool finite = std::isfinite(u) && std::isfinite(v);
       pass.momentum[i] = finite ? u : pass.momentum[i];
@@ -255,8 +254,8 @@ void CpuBackend::encode(Stream&, const EncodePass& pass) {
 
 void CpuBackend::decode(Stream&, const DecodePass& pass) {
   *pass.result = wire::decode<std::uint32_t>(
-      {pass.in, pass.bytes}, pass.dense_size,
-      {pass.indices, pass.capacity}, {pass.values, pass.capacity});
+      {pass.in, pass.bytes}, pass.dense_size, {pass.indices, pass.capacity},
+      {pass.values, pass.capacity});
   pass.starts[0] = 0;
   pass.starts[1] = pass.result->count;
 }

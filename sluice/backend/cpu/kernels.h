@@ -51,9 +51,9 @@ struct Candidates {
 struct StreamArgs {
   Source source;
   std::size_t n = 0;
-  std::uint32_t base = 0;  // index of element 0
-  std::uint32_t lo = 0;    // record keys >= lo
-  std::uint32_t hi = 0;    // and zero the memory where key >= hi
+  std::uint32_t base = 0;   // index of element 0
+  std::uint32_t lo = 0;     // record keys >= lo
+  std::uint32_t hi = 0;     // and zero the memory where key >= hi
   std::size_t tie_cap = 0;  // > 0: hi == lo + 1, record only so many ties
   bool many = false;        // expect a hit in every few vectors
   Candidates out;
@@ -106,7 +106,8 @@ struct Kernels {
   std::size_t (*count_ge)(const float* values, std::size_t m,
                           std::uint32_t cut);
   // Copies the k <= m largest of m <= kSmall candidates, ties to the first,
-  // order kept. Needs kSlack readable slots behind m and writable ones behind k.
+  // order kept. Needs kSlack readable slots behind m and writable ones behind
+  // k.
   void (*top_small)(const Candidates& from, std::size_t m, std::size_t k,
                     std::uint32_t* indices, float* values);
   // The cut of the k <= m largest of m <= kSmall keys; kSlack readable behind.

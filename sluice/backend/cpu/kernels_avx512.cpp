@@ -26,10 +26,9 @@ struct Zmm {
     return _mm512_set1_epi32(static_cast<int>(x));
   }
   static I iota(std::uint32_t base) {
-    return _mm512_add_epi32(
-        broadcast_int(base),
-        _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                          15));
+    return _mm512_add_epi32(broadcast_int(base),
+                            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10,
+                                              11, 12, 13, 14, 15));
   }
   static F add(F a, F b) { return _mm512_add_ps(a, b); }
   static F mul(F a, F b) { return _mm512_mul_ps(a, b); }

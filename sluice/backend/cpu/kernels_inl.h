@@ -59,9 +59,8 @@ inline __attribute__((always_inline)) typename V::F accumulated(
     return V::add(old, V::load(s.gradient + i));
   } else {
     old = V::load(s.memory + i);
-    return V::add(
-        V::mul(old, V::broadcast(s.beta)),
-        V::mul(V::load(s.gradient + i), V::broadcast(s.gamma)));
+    return V::add(V::mul(old, V::broadcast(s.beta)),
+                  V::mul(V::load(s.gradient + i), V::broadcast(s.gamma)));
   }
 }
 
@@ -300,8 +299,7 @@ void emit(const Candidates& from, std::size_t m, std::uint32_t cut,
   // A full-vector store may reach the neighbour's slots: stop one vector early.
   while (i + V::kWidth <= m && o + V::kWidth <= count) {
     const typename V::F v = V::load(from.values + i);
-    const typename V::M take =
-        V::ge(key_of<V>(v), V::broadcast_int(cut));
+    const typename V::M take = V::ge(key_of<V>(v), V::broadcast_int(cut));
     V::compress(indices + o, V::load_int(from.indices + i), values + o, v,
                 take);
     o += V::popcount(take);
@@ -322,9 +320,8 @@ std::size_t collect(const Candidates& from, std::size_t m, std::uint32_t lo,
   for (; i + V::kWidth <= m; i += V::kWidth) {
     const typename V::F v = V::load(from.values + i);
     const typename V::I key = key_of<V>(v);
-    const typename V::M take =
-        V::mask_and_not(V::ge(key, V::broadcast_int(lo)),
-                        V::ge(key, V::broadcast_int(hi)));
+    const typename V::M take = V::mask_and_not(
+        V::ge(key, V::broadcast_int(lo)), V::ge(key, V::broadcast_int(hi)));
     V::compress(indices + o, V::load_int(from.indices + i), values + o, v,
                 take);
     o += V::popcount(take);
@@ -370,13 +367,12 @@ inline __attribute__((always_inline)) typename V::I ranks_of(
     // Behind i: other >= mine. At or before it: other > mine.
     const typename V::M equal_or_less = V::ge(mine, other);
     rank = V::count_up(
-        rank, V::mask_and_not(not_less,
-                              V::mask_and_not(equal_or_less, later)));
+        rank, V::mask_and_not(not_less, V::mask_and_not(equal_or_less, later)));
   }
   for (; i < m; ++i) {
     const typename V::I other = V::broadcast_int(keys[i]);
-    rank = V::count_up(rank, V::mask_and_not(V::ge(other, mine),
-                                             V::ge(mine, other)));
+    rank = V::count_up(rank,
+                       V::mask_and_not(V::ge(other, mine), V::ge(mine, other)));
   }
   return rank;
 }
@@ -392,11 +388,9 @@ inline __attribute__((always_inline)) typename V::I ranks_of_16(
 #pragma GCC unroll 16
   for (std::uint32_t i = 0; i < 16; ++i) {
     const typename V::I other = V::broadcast_int(keys[i]);
-    const typename V::M earlier_wins =
-        V::mask_and_not(V::ge(mine, other),
-                        V::ge(position, V::broadcast_int(i + 1)));
-    rank = V::count_up(rank,
-                       V::mask_and_not(V::ge(other, mine), earlier_wins));
+    const typename V::M earlier_wins = V::mask_and_not(
+        V::ge(mine, other), V::ge(position, V::broadcast_int(i + 1)));
+    rank = V::count_up(rank, V::mask_and_not(V::ge(other, mine), earlier_wins));
   }
   return rank;
 }
@@ -412,8 +406,8 @@ void top_small(const Candidates& from, std::size_t m, std::size_t k,
   for (std::size_t i = 0; i < padded; i += V::kWidth) {
     const typename V::M past =
         V::ge(V::iota(static_cast<std::uint32_t>(i)), end);
-    V::store_int(keys + i, key_of<V>(V::zero_where(V::load(from.values + i),
-                                                   past)));
+    V::store_int(keys + i,
+                 key_of<V>(V::zero_where(V::load(from.values + i), past)));
   }
   std::size_t o = 0;
   for (std::size_t at = 0; at < padded; at += V::kWidth) {
@@ -421,8 +415,8 @@ void top_small(const Candidates& from, std::size_t m, std::size_t k,
         few ? ranks_of_16<V>(keys, at) : ranks_of<V>(keys, m, at);
     const typename V::M past =
         V::ge(V::iota(static_cast<std::uint32_t>(at)), end);
-    const typename V::M take = V::mask_and_not(
-        V::ge(rank, rank), V::mask_or(past, V::ge(rank, top)));
+    const typename V::M take =
+        V::mask_and_not(V::ge(rank, rank), V::mask_or(past, V::ge(rank, top)));
     V::compress(indices + o, V::load_int(from.indices + at), values + o,
                 V::load(from.values + at), take);
     o += V::popcount(take);
@@ -533,14 +527,13 @@ void statistics(const Source& s, std::size_t n, std::uint32_t* keys,
     m.sum_abs += lanes.abs[l];
     m.sum_sq += lanes.sq[l];
   }
-  const auto max_abs =
-      static_cast<double>(__builtin_bit_cast(float, max_key));
+  const auto max_abs = static_cast<double>(__builtin_bit_cast(float, max_key));
   m.max_abs = max_abs > m.max_abs ? max_abs : m.max_abs;
 }
 
 template <class V>
 constexpr Kernels table(std::string_view name) {
-  return {name,        &add<V>,      &accumulate<V>, &stream<V>,
-          &pattern<V>, &emit<V>,     &collect<V>,    &count_ge<V>,
+  return {name,          &add<V>,       &accumulate<V>, &stream<V>,
+          &pattern<V>,   &emit<V>,      &collect<V>,    &count_ge<V>,
           &top_small<V>, &cut_small<V>, &statistics<V>};
 }

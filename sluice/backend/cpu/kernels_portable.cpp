@@ -10,8 +10,8 @@ namespace portable {
 }  // namespace portable
 
 const Kernels* portable_kernels() {
-  static constexpr Kernels kTable = portable::table<portable::Scalar>(
-      "portable");
+  static constexpr Kernels kTable =
+      portable::table<portable::Scalar>("portable");
   return &kTable;
 }
 

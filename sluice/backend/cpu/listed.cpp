@@ -23,8 +23,8 @@ void Selector::draw_indices() {
   for (const Work& work : works_) {
     const SegmentFacts& facts = work.task->facts;
     if (work.task->kind != SelectKind::kListed || facts.n == 0) continue;
-    const Permutation permutation(
-        facts.n, mix64(facts.seed, facts.tensor, facts.step));
+    const Permutation permutation(facts.n,
+                                  mix64(facts.seed, facts.tensor, facts.step));
     for (std::uint64_t j = 0; j < std::min(facts.k, facts.n); ++j) {
       const std::uint64_t at = permutation(j);
       bitmap[work.bitmap + at / 64] |= std::uint64_t{1} << (at % 64);
@@ -37,8 +37,7 @@ void Selector::stream_listed(const Work& work, Piece& piece) {
   const Candidates list = candidates(piece);
   std::size_t m = 0;
   for (std::size_t i = piece.begin; i < piece.end;) {
-    const std::uint64_t word =
-        bitmap_.data()[work.bitmap + i / 64] >> (i % 64);
+    const std::uint64_t word = bitmap_.data()[work.bitmap + i / 64] >> (i % 64);
     if (word == 0) {
       i += 64 - i % 64;
       continue;
@@ -54,8 +53,8 @@ void Selector::stream_listed(const Work& work, Piece& piece) {
   }
   piece.got = {};
   piece.got.recorded = m;
-  piece.got.nonfinite = kernels_.accumulate(source.at(piece.begin),
-                                            piece.end - piece.begin);
+  piece.got.nonfinite =
+      kernels_.accumulate(source.at(piece.begin), piece.end - piece.begin);
   if (source.memory == nullptr) return;
   for (std::size_t i = 0; i < m; ++i) {
     source.memory[list.indices[i] - work.task->base] = 0.0F;

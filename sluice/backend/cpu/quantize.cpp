@@ -22,7 +22,8 @@ void quantize_two_bit(std::span<float> values) {
   const double mean = mean_of(values);
   double squares = 0;
   for (const float v : values) {
-    squares += (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
+    squares +=
+        (static_cast<double>(v) - mean) * (static_cast<double>(v) - mean);
   }
   const auto n = static_cast<double>(values.size());
   double step = kRange / kBins * std::sqrt(squares / (n - 1));

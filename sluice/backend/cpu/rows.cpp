@@ -57,9 +57,8 @@ std::uint32_t lower(std::uint32_t key, unsigned attempt) {
 // Moves the guess towards the target; the slope of a tail in octaves is a few,
 // so an eighth of an octave per miss of one target is stable.
 void adapt(Job& job, double candidates) {
-  const double miss =
-      std::clamp((candidates - job.target) * job.gain, -double{1U << 20},
-                 double{1U << 21});
+  const double miss = std::clamp((candidates - job.target) * job.gain,
+                                 -double{1U << 20}, double{1U << 21});
   const double next = static_cast<double>(job.s.guess) + miss;
   job.s.guess = static_cast<std::uint32_t>(
       std::clamp(next, 1.0, static_cast<double>(kInfKey - 1)));
@@ -182,8 +181,7 @@ struct FastMod {
 void set_threshold(Job& job, const Slab& slab, std::size_t group,
                    std::uint32_t key) {
   const std::size_t begin = group << slab.shift;
-  const std::size_t end =
-      std::min(slab.stride, (group + 1) << slab.shift);
+  const std::size_t end = std::min(slab.stride, (group + 1) << slab.shift);
   std::fill(job.s.pattern.data() + begin, job.s.pattern.data() + end, key);
 }
 
@@ -192,10 +190,13 @@ StreamResult scan_groups(Job& job, const Slab& slab, const Source& source) {
   for (std::size_t j = 0; j < 16; ++j) {
     pattern[slab.stride + j] = pattern[j % slab.stride];
   }
-  return job.kernels.pattern({source.at(slab.start), slab.size,
-                              index_of(job, slab.start), pattern, slab.stride,
-                              {job.s.indices.data(), job.s.values.data(),
-                               slab.size}});
+  return job.kernels.pattern(
+      {source.at(slab.start),
+       slab.size,
+       index_of(job, slab.start),
+       pattern,
+       slab.stride,
+       {job.s.indices.data(), job.s.values.data(), slab.size}});
 }
 
 // Sorts the candidates' keys by group: group g has keys[starts[g] .. starts[g +
@@ -208,8 +209,7 @@ void sort_into_groups(Job& job, const Slab& slab, std::size_t m) {
   const FastMod column(static_cast<std::uint32_t>(slab.stride));
   const std::uint32_t first = index_of(job, slab.start);
   for (std::size_t i = 0; i < m; ++i) {
-    const std::uint32_t g =
-        column(s.indices.data()[i] - first) >> slab.shift;
+    const std::uint32_t g = column(s.indices.data()[i] - first) >> slab.shift;
     group_of[i] = g;
     ++starts[g + 2];
   }
@@ -252,8 +252,8 @@ std::size_t gather_candidates(Job& job, const Slab& slab) {
   StreamResult got = scan_groups(job, slab, job.source);
   job.total.nonfinite += got.nonfinite;
   bool hide = got.nonfinite > 0;
-  adapt(job, static_cast<double>(got.recorded) /
-                 static_cast<double>(slab.groups));
+  adapt(job,
+        static_cast<double>(got.recorded) / static_cast<double>(slab.groups));
   for (unsigned attempt = 0;; ++attempt) {
     sort_into_groups(job, slab, got.recorded);
     bool enough = true;
@@ -394,8 +394,14 @@ StreamResult select_rows(const Kernels& kernels, const SegmentTask& task,
   if (begin == end) return {};
   const Slab first = slab_of(task, kind, begin);
   const double target = target_of(task.rows.k, first.groups);
-  Job job = {kernels, task,   source,
-             scratch, task.rows.k, target, double{1U << 20} / target, {}};
+  Job job = {kernels,
+             task,
+             source,
+             scratch,
+             task.rows.k,
+             target,
+             double{1U << 20} / target,
+             {}};
   reserve(scratch, first);
   for (std::size_t unit = begin; unit < end; ++unit) {
     const Slab slab = slab_of(task, kind, unit);

@@ -13,7 +13,7 @@
 namespace sluice::cpu {
 namespace {
 
-constexpr std::size_t kLine = 16;         // elements of a 64-byte line
+constexpr std::size_t kLine = 16;               // elements of a 64-byte line
 constexpr std::size_t kSampleChunk = 1U << 14;  // elements per sampling task
 constexpr std::size_t kScanChunk = 1U << 16;    // the same for a full scan
 
@@ -31,13 +31,12 @@ bool scans_all(const Query& query, std::size_t n) {
 std::size_t line_start(const SegmentFacts& facts, std::size_t lines,
                        std::size_t j) {
   const auto at = [&](std::size_t i) {
-    return static_cast<std::size_t>(
-        static_cast<unsigned __int128>(i) * facts.n / lines);
+    return static_cast<std::size_t>(static_cast<unsigned __int128>(i) *
+                                    facts.n / lines);
   };
   const std::size_t begin = at(j);
   const std::size_t width = at(j + 1) - begin;
-  const std::uint64_t random =
-      mix64(facts.seed ^ facts.tensor, facts.step, j);
+  const std::uint64_t random = mix64(facts.seed ^ facts.tensor, facts.step, j);
   return begin + (width > kLine ? bounded(random, width - kLine + 1) : 0);
 }
 
@@ -86,8 +85,8 @@ void sample_runs(const Kernels& kernels, const Source& source, std::size_t run,
     Source batch = source;
     if (batch.gradient != nullptr) batch.gradient = gradient;
     if (batch.memory != nullptr) batch.memory = memory;
-    kernels.statistics(batch, count * run, keys + (at - begin) * run,
-                       histogram, moments);
+    kernels.statistics(batch, count * run, keys + (at - begin) * run, histogram,
+                       moments);
   }
 }
 
@@ -199,9 +198,23 @@ void Selector::ask_and_propose() {
     }
     keys += work.answer.sampled;
   }
-  keys_.grow(keys + kSlack);
-  histograms_.grow(histograms * kHistogramBins);
-  sorting_.grow(keys + kSlack);
+  // Exact selection may follow: make room for its sample now, so that a step
+  // in which it does finds everything in place.
+  std::size_t most_keys = 0;
+  std::size_t most_chunks = 0;
+  for (const Work& work : works_) {
+    if (work.task->kind != SelectKind::kThreshold) continue;
+    const SegmentFacts& facts = work.task->facts;
+    const std::size_t sample = std::min<std::size_t>(
+        facts.n,
+        2 * exact_query(std::max<std::uint64_t>(facts.n, 1), facts.k).sample);
+    most_keys += std::max<std::size_t>(sample, work.answer.sampled);
+    most_chunks += std::max(sample / kSampleChunk + 1, work.chunks);
+  }
+  keys_.grow(std::max(keys, most_keys) + kSlack);
+  sorting_.grow(std::max(keys, most_keys) + kSlack);
+  histograms_.grow(std::max(histograms, most_chunks) * kHistogramBins);
+  chunks_.reserve(most_chunks);
   pool_.run(chunks_.size(), [&](std::size_t c) { sample_chunk(chunks_[c]); });
   pool_.run(works_.size(), [&](std::size_t w) {
     Work& work = works_[w];
@@ -332,7 +345,8 @@ void Selector::search_threshold(Work& work) {
     if (rank == 0) break;
     const BinRank at = bin_of_rank(merged, kHistogramBins, rank);
     rank -= at.above;
-    prefix = (prefix << (previous - shift)) | static_cast<std::uint32_t>(at.bin);
+    prefix =
+        (prefix << (previous - shift)) | static_cast<std::uint32_t>(at.bin);
     previous = shift;
   }
   if (work.wanted == 0) {

@@ -54,11 +54,10 @@ void Selector::plan(const SelectPass& pass) {
     work.capacity = std::min<std::size_t>(
         task.facts.n,
         std::max<std::size_t>(task.capacity, 3 * task.facts.k + 4096));
-    work.by_rows = task.kind == SelectKind::kRows ||
-                   task.kind == SelectKind::kTiles;
+    work.by_rows =
+        task.kind == SelectKind::kRows || task.kind == SelectKind::kTiles;
     work.open = task.kind == SelectKind::kThreshold && task.facts.n > 0;
-    if (work.open &&
-        task.rule.ask(call(work), 0).rows) {
+    if (work.open && task.rule.ask(call(work), 0).rows) {
       work.by_rows = true;
       work.open = false;
     }
@@ -114,9 +113,8 @@ void Selector::stream_piece(Piece& piece) {
   Work& work = works_[piece.work];
   const SegmentTask& task = *work.task;
   if (work.by_rows) {
-    const SelectKind kind = task.kind == SelectKind::kTiles
-                                ? SelectKind::kTiles
-                                : SelectKind::kRows;
+    const SelectKind kind = task.kind == SelectKind::kTiles ? SelectKind::kTiles
+                                                            : SelectKind::kRows;
     RowScratch& scratch =
         row_scratch_[static_cast<std::size_t>(&piece - pieces_.data())];
     piece.got = select_rows(kernels_, task, kind, work.source, piece.begin,
@@ -133,18 +131,17 @@ void Selector::stream_piece(Piece& piece) {
   args.base = task.base + static_cast<std::uint32_t>(piece.begin);
   args.lo = work.bracket.lo;
   args.hi = work.bracket.hi;
-  args.tie_cap = work.bracket.ties
-                     ? std::max<std::size_t>(task.facts.k, work.wanted)
-                     : 0;
+  args.tie_cap =
+      work.bracket.ties ? std::max<std::size_t>(task.facts.k, work.wanted) : 0;
   args.many = static_cast<double>(task.facts.k) >
               kManyHits * static_cast<double>(task.facts.n);
   args.out = candidates(piece);
   args.out.room += kBlockRoom;
   piece.got = kernels_.stream(args);
-  piece.bracketed = kernels_.collect(
-      args.out, piece.got.recorded, args.lo, args.hi,
-      bracket_indices_.data() + piece.offset,
-      bracket_values_.data() + piece.offset);
+  piece.bracketed =
+      kernels_.collect(args.out, piece.got.recorded, args.lo, args.hi,
+                       bracket_indices_.data() + piece.offset,
+                       bracket_values_.data() + piece.offset);
 }
 
 void Selector::judge(Work& work) {
@@ -165,17 +162,16 @@ void Selector::judge(Work& work) {
     return;
   }
   // By the total alone, so that the number of pieces does not matter.
-  overflow = overflow || (!work.bracket.ties && work.candidates > work.capacity);
+  overflow =
+      overflow || (!work.bracket.ties && work.candidates > work.capacity);
   ++work.round;
   if (work.exact) {
     // A bracket that starts at the bottom has seen everything there is.
     const bool all = work.bracket.lo <= (work.zeros ? 0U : 1U);
-    const bool enough =
-        !overflow && (all || work.candidates >= work.wanted);
+    const bool enough = !overflow && (all || work.candidates >= work.wanted);
     if (enough || work.searched) {
       work.open = work.streaming = false;
-      work.verdict = {Verdict::kTake,
-                      std::min(work.wanted, work.candidates)};
+      work.verdict = {Verdict::kTake, std::min(work.wanted, work.candidates)};
       return;
     }
     restore(work);

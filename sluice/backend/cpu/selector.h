@@ -50,9 +50,9 @@ class Selector {
     Answer answer;
     Bracket bracket;
     Verdict verdict;
-    std::uint32_t cut = 0;    // smallest key taken
-    bool tied = false;        // only some of those at the cut are taken
-    bool spilled = false;     // some that reach hi are not taken
+    std::uint32_t cut = 0;  // smallest key taken
+    bool tied = false;      // only some of those at the cut are taken
+    bool spilled = false;   // some that reach hi are not taken
     std::uint64_t candidates = 0;
     std::uint64_t high = 0;
     std::uint64_t nonfinite = 0;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "sluice/backend/cpu/bits.h"
 #include "sluice/backend/cpu/wire_index.h"
@@ -50,7 +51,10 @@ bool write_tables(std::span<const float> values,
     std::size_t used = 0;
     for (std::size_t i = starts[s]; i < starts[s + 1]; ++i) {
       std::size_t code = 0;
-      while (code < used && table[code] != values[i]) ++code;
+      const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+      while (code < used && std::bit_cast<std::uint32_t>(table[code]) != bits) {
+        ++code;
+      }
       if (code == size) return false;  // more values than the form can carry
       if (code == used) table[used++] = values[i];
       if (form == ValueForm::kTwoBit) codes.put(code, 2);
@@ -219,10 +223,10 @@ std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
 template <class Index>
 IndexForm smallest_form(const Entries<const Index>& entries, std::uint64_t n) {
   // On a tie the first wins: the cheaper ones to decode come first.
-  constexpr IndexForm kForms[] = {
-      IndexForm::kDense,  IndexForm::kEliasFano, IndexForm::kBitpack,
-      IndexForm::kBitmap, IndexForm::kRows,      IndexForm::kRaw32,
-      IndexForm::kRaw64};
+  constexpr IndexForm kForms[] = {IndexForm::kDense,   IndexForm::kEliasFano,
+                                  IndexForm::kBitpack, IndexForm::kBitmap,
+                                  IndexForm::kRows,    IndexForm::kRaw32,
+                                  IndexForm::kRaw64};
   IndexForm best = IndexForm::kRaw64;
   std::size_t fewest = kCannot;
   for (const IndexForm form : kForms) {
@@ -256,8 +260,9 @@ std::size_t encode(const Entries<const Index>& entries, std::uint64_t n,
                     payload + header.index_bytes)) {
     return 0;
   }
-  header.checksum = checksum(std::as_bytes(std::span(&header, 1)),
-                             out.subspan(sizeof(header), size - sizeof(header)));
+  header.checksum =
+      checksum(std::as_bytes(std::span(&header, 1)),
+               out.subspan(sizeof(header), size - sizeof(header)));
   std::memcpy(out.data(), &header, sizeof(header));
   return size;
 }
@@ -271,6 +276,8 @@ DecodeResult decode(std::span<const std::byte> in, std::uint64_t n,
   WireError error = check_header(header, in.size(), n,
                                  std::min(indices.size(), values.size()));
   if (error != WireError::kNone) return {error, 0, 0};
+  if (n > 0 && n - 1 > std::numeric_limits<Index>::max())
+    return {WireError::kDenseSize, 0, 0};
   const std::span<const std::byte> payload = in.subspan(sizeof(header));
   const std::uint32_t sent = header.checksum;
   header.checksum = 0;
@@ -294,13 +301,13 @@ DecodeResult decode(std::span<const std::byte> in, std::uint64_t n,
   return {error, 0, error == WireError::kNone ? header.count : 0};
 }
 
-#define SLUICE_INSTANTIATE(Index)                                             \
-  template IndexForm smallest_form(const Entries<const Index>&,               \
-                                   std::uint64_t);                            \
-  template std::size_t encode<Index>(const Entries<const Index>&,             \
-                                     std::uint64_t, IndexForm, ValueForm,     \
-                                     std::span<std::byte>);                   \
-  template DecodeResult decode(std::span<const std::byte>, std::uint64_t,     \
+#define SLUICE_INSTANTIATE(Index)                                         \
+  template IndexForm smallest_form(const Entries<const Index>&,           \
+                                   std::uint64_t);                        \
+  template std::size_t encode<Index>(const Entries<const Index>&,         \
+                                     std::uint64_t, IndexForm, ValueForm, \
+                                     std::span<std::byte>);               \
+  template DecodeResult decode(std::span<const std::byte>, std::uint64_t, \
                                std::span<Index>, std::span<float>);
 SLUICE_INSTANTIATE(std::uint32_t)
 SLUICE_INSTANTIATE(std::uint64_t)

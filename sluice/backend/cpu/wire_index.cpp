@@ -41,7 +41,7 @@ void write_elias_fano(std::span<const Index> indices, std::uint64_t n,
   std::uint64_t word = 0;
   std::size_t at = 0;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    const std::uint64_t position = (indices[i] >> shape.low) + i;
+    const std::uint64_t position = (std::uint64_t{indices[i]} >> shape.low) + i;
     while (position / 64 != at) {
       store_word(high, at++, word);
       word = 0;
@@ -90,9 +90,9 @@ WireError read_elias_fano(std::span<const std::byte> in, std::uint64_t n,
 template <class Index>
 unsigned block_width(std::span<const Index> indices, std::size_t begin) {
   const std::size_t end = std::min(indices.size(), begin + kBlock);
-  Index bits = begin == 0 ? indices[0]
-                          : static_cast<Index>(indices[begin] -
-                                               indices[begin - 1] - 1);
+  Index bits =
+      begin == 0 ? indices[0]
+                 : static_cast<Index>(indices[begin] - indices[begin - 1] - 1);
   // The widths of the largest and of the OR of all are the same.
   for (std::size_t i = begin + 1; i < end; ++i) {
     bits |= static_cast<Index>(indices[i] - indices[i - 1] - 1);
@@ -200,7 +200,8 @@ void write_raw(std::span<const Index> indices, std::byte* out) {
 template <class Raw, class Index>
 WireError read_raw(std::span<const std::byte> in, std::uint64_t n,
                    std::span<Index> indices) {
-  if (in.size() != indices.size() * sizeof(Raw)) {
+  const bool reaches = sizeof(Raw) == 8 || n <= std::uint64_t{1} << 32;
+  if (!reaches || in.size() != indices.size() * sizeof(Raw)) {
     return WireError::kIndexSection;
   }
   for (std::size_t i = 0; i < indices.size(); ++i) {
@@ -290,14 +291,13 @@ WireError read_indices(std::span<const std::byte> in, std::uint64_t n,
   return WireError::kForm;
 }
 
-#define SLUICE_INSTANTIATE(Index)                                          \
-  template std::size_t index_bytes(const Entries<const Index>&,            \
-                                   std::uint64_t, IndexForm);              \
-  template bool write_indices(const Entries<const Index>&, std::uint64_t,  \
-                              IndexForm, std::byte*);                      \
-  template WireError read_indices(std::span<const std::byte>,              \
-                                  std::uint64_t, IndexForm,                \
-                                  std::span<Index>);
+#define SLUICE_INSTANTIATE(Index)                                              \
+  template std::size_t index_bytes(const Entries<const Index>&, std::uint64_t, \
+                                   IndexForm);                                 \
+  template bool write_indices(const Entries<const Index>&, std::uint64_t,      \
+                              IndexForm, std::byte*);                          \
+  template WireError read_indices(std::span<const std::byte>, std::uint64_t,   \
+                                  IndexForm, std::span<Index>);
 SLUICE_INSTANTIATE(std::uint32_t)
 SLUICE_INSTANTIATE(std::uint64_t)
 #undef SLUICE_INSTANTIATE

@@ -60,17 +60,16 @@ bool plausible(const RowLayout& layout) {
   const RowGeometry& r = layout.rows;
   std::uint64_t size = 0;
   return r.k > 0 && r.k <= kLimit && r.length > 0 && r.stride > 0 &&
-         r.slabs > 0 &&
-         !__builtin_mul_overflow(r.slabs, r.length, &size) &&
+         r.slabs > 0 && !__builtin_mul_overflow(r.slabs, r.length, &size) &&
          !__builtin_mul_overflow(size, r.stride, &size) && size <= kLimit;
 }
 
 unsigned position_bits(const RowLayout& layout) {
   const RowGeometry& r = layout.rows;
   const std::uint64_t positions =
-      !layout.tiles      ? r.length
-      : r.length == 1    ? std::min<std::uint64_t>(r.stride, kEdge * kEdge)
-                         : std::min<std::uint64_t>(r.length, kEdge) * kEdge;
+      !layout.tiles   ? r.length
+      : r.length == 1 ? std::min<std::uint64_t>(r.stride, kEdge * kEdge)
+                      : std::min<std::uint64_t>(r.length, kEdge) * kEdge;
   return static_cast<unsigned>(std::bit_width(positions - 1));
 }
 
@@ -129,6 +128,7 @@ bool write_band(const Band& band, std::uint64_t k, unsigned bits,
                 std::vector<std::uint64_t>& positions,
                 std::vector<std::uint64_t>& counts, BitWriter& writer) {
   const std::uint64_t groups = band.groups();
+  k = std::min(k, band.group_size(0));  // the first group is a largest one
   positions.assign(groups * k, 0);
   counts.assign(groups, 0);
   const std::uint64_t end = band.start + band.runs * band.stride;
@@ -177,7 +177,11 @@ std::size_t row_bytes(std::span<const RowLayout> rows, std::uint64_t n,
   std::uint64_t entries = 0;
   std::uint64_t bits = 0;
   for (const RowLayout& layout : rows) {
-    if (!plausible(layout)) return kCannot;
+    // Checked one by one: a hostile sum of many would wrap round.
+    if (!plausible(layout) || size_of(layout) > n - size ||
+        entries_of(layout) > count - entries) {
+      return kCannot;
+    }
     size += size_of(layout);
     entries += entries_of(layout);
     bits += entries_of(layout) * position_bits(layout);
@@ -252,9 +256,9 @@ WireError read_rows(std::span<const std::byte> in, std::uint64_t n,
   return WireError::kNone;
 }
 
-#define SLUICE_INSTANTIATE(Index)                                            \
-  template bool write_rows(const Entries<const Index>&, std::byte*);         \
-  template WireError read_rows(std::span<const std::byte>, std::uint64_t,    \
+#define SLUICE_INSTANTIATE(Index)                                         \
+  template bool write_rows(const Entries<const Index>&, std::byte*);      \
+  template WireError read_rows(std::span<const std::byte>, std::uint64_t, \
                                std::span<Index>);
 SLUICE_INSTANTIATE(std::uint32_t)
 SLUICE_INSTANTIATE(std::uint64_t)

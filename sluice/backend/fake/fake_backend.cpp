@@ -22,8 +22,8 @@ class Arena {
   void* allocate(std::size_t bytes) {
     const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t size = (bytes + page - 1) / page * page;
-    void* data = mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
-                      -1, 0);
+    void* data =
+        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED) throw std::bad_alloc();
     sizes_[data] = size;
     return data;
@@ -72,10 +72,9 @@ class FakeDeviceBackend final : public Backend {
 
   Buffer allocate(std::size_t bytes) override {
     if (bytes == 0) return {};
-    return {arena_->allocate(bytes), bytes,
-            [arena = arena_](void* data, std::size_t) {
-              arena->release(data);
-            }};
+    return {
+        arena_->allocate(bytes), bytes,
+        [arena = arena_](void* data, std::size_t) { arena->release(data); }};
   }
   std::unique_ptr<Stream> make_stream() override {
     return std::make_unique<FakeStream>(streams_);
@@ -105,9 +104,8 @@ class FakeDeviceBackend final : public Backend {
   }
   void copy_out(Stream& stream, std::span<std::byte> target,
                 const void* source) override {
-    enqueue(stream, [=, this](Stream& s) {
-      cpu_->copy_out(s, target, source);
-    });
+    enqueue(stream,
+            [=, this](Stream& s) { cpu_->copy_out(s, target, source); });
   }
   void pack(Stream& stream, const TensorView& source, float* target) override {
     enqueue(stream, [=, this](Stream& s) { cpu_->pack(s, source, target); });

@@ -1,0 +1,37 @@
+# Installs the library and the package that find_package(Sluice) finds. Include
+# it after the targets are made.
+
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Sluice)
+
+install(TARGETS sluice EXPORT SluiceTargets
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET sluice_program)
+  install(TARGETS sluice_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
+
+# Not the kernels, which only their own sources may include, nor folders whose
+# headers (if any) serve the program and the tests.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice
+  FILES_MATCHING PATTERN "*.h"
+  REGEX "/backend/cpu/kernels[^/]*\\.h$" EXCLUDE
+  REGEX "/sluice/cli$" EXCLUDE
+  REGEX "/backend/fake$" EXCLUDE)
+
+install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})
+configure_package_config_file(
+  ${PROJECT_SOURCE_DIR}/cmake/SluiceConfig.cmake.in
+  ${PROJECT_BINARY_DIR}/SluiceConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+# Before 1.0 a minor release may break callers.
+write_basic_package_version_file(
+  ${PROJECT_BINARY_DIR}/SluiceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES
+  ${PROJECT_BINARY_DIR}/SluiceConfig.cmake
+  ${PROJECT_BINARY_DIR}/SluiceConfigVersion.cmake
+  DESTINATION ${package_dir})

@@ -1,0 +1,84 @@
+#include "sluice/cli/bench.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+
+#include "sluice/cli/commands.h"
+#include "sluice/core/error.h"
+
+namespace sluice {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const std::size_t middle = values.size() / 2;
+  std::nth_element(values.begin(),
+                   values.begin() + static_cast<std::ptrdiff_t>(middle),
+                   values.end());
+  return values[middle];
+}
+
+std::size_t parse_size(const std::string& text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  double unit = 1;
+  if (error == std::errc() && rest + 1 == end) {
+    unit = *rest == 'k' ? 1e3 : *rest == 'M' ? 1e6 : *rest == 'G' ? 1e9 : 0;
+  }
+  const double size = value * unit;
+  require(error == std::errc() && (rest == end || rest + 1 == end) &&
+              size >= 1 && size <= 0x1p32 && std::floor(size) == size,
+          "[bench] a size must be a whole number from 1 to 2^32, as in 1000, "
+          "1e6 or 25M, got '",
+          text, "'");
+  return static_cast<std::size_t>(size);
+}
+
+double Floor::pass(const cpu::Kernels& kernels, float* r, const float* g,
+                   std::size_t n) {
+  const std::size_t parts = 4 * pool_.size();
+  const std::size_t chunk = (n + parts - 1) / parts;
+  const Stopwatch watch;
+  pool_.run(parts, [&](std::size_t p) {
+    const std::size_t begin = std::min(n, p * chunk);
+    kernels.add(r + begin, g + begin, std::min(n - begin, chunk));
+  });
+  return watch.seconds();
+}
+
+double Floor::time(float* r, const float* g, std::size_t n) {
+  if (best_ == nullptr) {
+    double fastest = 1e30;
+    for (const cpu::Kernels* k : {cpu::avx512_kernels(), cpu::avx2_kernels(),
+                                  cpu::portable_kernels()}) {
+      if (k == nullptr) continue;
+      pass(*k, r, g, n);  // touches the pages
+      const double seconds = std::min(pass(*k, r, g, n), pass(*k, r, g, n));
+      if (seconds >= fastest) continue;
+      fastest = seconds;
+      best_ = k;
+    }
+  }
+  return pass(*best_, r, g, n);
+}
+
+void show_progress(const std::string& line) {
+  if (isatty(STDERR_FILENO) == 0) return;
+  fmt::print(stderr, "\r\033[K{}", line);
+  std::fflush(stderr);
+}
+
+void add_bench(CLI::App& app) {
+  CLI::App* bench = app.add_subcommand(
+      "bench", "Time the parts, as ratios to a floor timed in the same run");
+  bench->require_subcommand(1);
+  add_bench_select(*bench);
+  add_bench_wire(*bench);
+}
+
+}  // namespace sluice

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "sluice/backend/cpu/kernels.h"
+#include "sluice/backend/cpu/thread_pool.h"
+
+// What the benchmarks share.
+
+namespace sluice {
+
+class Stopwatch {
+ public:
+  double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+double median(std::vector<double> values);
+
+// 1000, 1e6, 25M or 1.5k; throws std::invalid_argument for anything else.
+std::size_t parse_size(const std::string& text);
+
+// The floor of every select: r += g over n elements, by the fastest kernels the
+// machine has, on the same threads.
+class Floor {
+ public:
+  explicit Floor(cpu::ThreadPool& pool) : pool_(pool) {}
+  // Seconds of one pass. The first call tries all kernels and keeps the best.
+  double time(float* r, const float* g, std::size_t n);
+
+ private:
+  double pass(const cpu::Kernels& kernels, float* r, const float* g,
+              std::size_t n);
+
+  cpu::ThreadPool& pool_;
+  const cpu::Kernels* best_ = nullptr;
+};
+
+// A line on standard error for people who wait; nothing if it is not a
+// terminal.
+void show_progress(const std::string& line);
+
+}  // namespace sluice

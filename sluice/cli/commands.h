@@ -1,0 +1,15 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+// Each adds its subcommand, with options and callback, to the program.
+
+namespace sluice {
+
+void add_list(CLI::App& app);
+// `sluice bench`: the parent of the benchmarks.
+void add_bench(CLI::App& app);
+void add_bench_select(CLI::App& bench);
+void add_bench_wire(CLI::App& bench);
+
+}  // namespace sluice

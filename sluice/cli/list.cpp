@@ -1,0 +1,85 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "sluice/cli/commands.h"
+#include "sluice/codec/codec.h"
+#include "sluice/core/error.h"
+#include "sluice/feedback/feedback.h"
+#include "sluice/sparsify/sparsifier.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <class Entries>
+std::vector<Description> describe_all(const Entries& entries) {
+  std::vector<Description> all;
+  for (const auto& entry : entries) all.push_back(entry.describe());
+  return all;
+}
+
+struct Kind {
+  std::string_view name;
+  std::vector<Description> (*describe)();
+};
+
+constexpr Kind kKinds[] = {
+    {"sparsifiers", [] { return describe_all(sparsifiers()); }},
+    {"feedback", [] { return describe_all(feedbacks()); }},
+    {"codecs", &codec_descriptions},
+};
+
+Json to_json(const Description& d) {
+  Json parameters = Json::array();
+  for (const auto& p : d.parameters) {
+    parameters.push_back(
+        {{"name", p.name}, {"default", p.value}, {"doc", p.doc}});
+  }
+  return {{"name", d.name}, {"summary", d.summary}, {"parameters", parameters}};
+}
+
+void print_text(const Kind& kind) {
+  fmt::print("{}\n", kind.name);
+  for (const Description& d : kind.describe()) {
+    fmt::print("  {:<20} {}\n", d.name, d.summary);
+    for (const auto& p : d.parameters) {
+      fmt::print("  {:<20}   {}={}: {}\n", "", p.name, p.value, p.doc);
+    }
+  }
+}
+
+}  // namespace
+
+void add_list(CLI::App& app) {
+  struct Options {
+    std::string kind;
+    bool json = false;
+  };
+  auto options = std::make_shared<Options>();
+  CLI::App* list = app.add_subcommand(
+      "list", "What there is, with parameters and their defaults");
+  std::vector<std::string> names;
+  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  list->add_option("kind", options->kind, "Only these")
+      ->check(CLI::IsMember(names));
+  list->add_flag("--json", options->json, "Print JSON");
+  list->callback([options] {
+    Json all = Json::object();
+    for (const Kind& kind : kKinds) {
+      if (!options->kind.empty() && options->kind != kind.name) continue;
+      if (!options->json) {
+        print_text(kind);
+        continue;
+      }
+      Json rows = Json::array();
+      for (const Description& d : kind.describe()) rows.push_back(to_json(d));
+      all[std::string(kind.name)] = rows;
+    }
+    if (options->json) fmt::print("{}\n", all.dump(2));
+  });
+}
+
+}  // namespace sluice

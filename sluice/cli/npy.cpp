@@ -1,0 +1,120 @@
+#include "sluice/cli/npy.h"
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+
+#include "sluice/core/error.h"
+#include "sluice/core/view.h"
+
+namespace sluice {
+namespace {
+
+// The text behind 'key': in the header, which is a Python dict.
+std::string field(const std::string& header, const std::string& key,
+                  const std::string& path) {
+  const std::size_t at = header.find("'" + key + "':");
+  require(at != std::string::npos, "[npy] the header of ", path, " must name '",
+          key, "', got ", header);
+  std::size_t begin = at + key.size() + 3;
+  while (begin < header.size() && header[begin] == ' ') ++begin;
+  const char close = header[begin] == '(' ? ')' : ',';
+  const std::size_t end = header.find(close, begin);
+  require(end != std::string::npos, "[npy] the header of ", path,
+          " must be a complete dictionary, got ", header);
+  return header.substr(begin, end - begin + (close == ')' ? 1 : 0));
+}
+
+std::vector<std::size_t> parse_shape(const std::string& text,
+                                     const std::string& path) {
+  std::vector<std::size_t> dims;
+  std::size_t number = 0;
+  bool digits = false;
+  for (const char c : text) {
+    if (c >= '0' && c <= '9') {
+      const bool fits =
+          !__builtin_mul_overflow(number, std::size_t{10}, &number) &&
+          !__builtin_add_overflow(number, static_cast<std::size_t>(c - '0'),
+                                  &number);
+      require(fits, "[npy] the shape of ", path, " is too large: ", text);
+      digits = true;
+    } else {
+      require(c == '(' || c == ')' || c == ',' || c == ' ',
+              "[npy] the shape of ", path, " must be a tuple of numbers, got ",
+              text);
+      if (digits) dims.push_back(number);
+      number = 0;
+      digits = false;
+    }
+  }
+  return dims;
+}
+
+std::string read_header(std::ifstream& in, const std::string& path) {
+  char start[8] = {};
+  in.read(start, sizeof(start));
+  require(in.good() && std::memcmp(start, "\x93NUMPY", 6) == 0, "[npy] ", path,
+          " must be a .npy file, which starts with \\x93NUMPY; save it with "
+          "numpy.save");
+  const int major = start[6];
+  require(major >= 1 && major <= 3, "[npy] ", path,
+          " must have format 1 to 3, got ", major);
+  std::uint32_t length = 0;
+  in.read(reinterpret_cast<char*>(&length), major == 1 ? 2 : 4);
+  require(in.good() && length < (1U << 20), "[npy] the header of ", path,
+          " must be complete and below 1 MiB");
+  std::string header(length, ' ');
+  in.read(header.data(), length);
+  require(in.good(), "[npy] ", path, " ends inside its header");
+  return header;
+}
+
+// Fortran order has the first index fastest; ours has the last.
+void to_c_order(NpyArray& array) {
+  std::vector<float> out(array.values.size());
+  std::vector<std::size_t> at(array.dims.size(), 0);
+  for (const float value : array.values) {
+    std::size_t offset = 0;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      offset = offset * array.dims[d] + at[d];
+    }
+    out[offset] = value;
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      if (++at[d] < array.dims[d]) break;
+      at[d] = 0;
+    }
+  }
+  array.values = std::move(out);
+}
+
+}  // namespace
+
+NpyArray read_npy(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  require(in.is_open(), "[npy] cannot open ", path,
+          "; is it there and readable?");
+  const std::string header = read_header(in, path);
+  const std::string type = field(header, "descr", path);
+  require(type == "'<f4'" || type == "'|f4'", "[npy] ", path,
+          " must hold little-endian float32 ('<f4'), got ", type,
+          "; convert it with array.astype('float32')");
+  NpyArray array;
+  array.dims = parse_shape(field(header, "shape", path), path);
+  const std::size_t n = shape3(array.dims).size();
+  const auto begin = in.tellg();
+  in.seekg(0, std::ios::end);
+  const auto bytes = static_cast<std::size_t>(in.tellg() - begin);
+  require(bytes / sizeof(float) >= n && bytes % sizeof(float) == 0 &&
+              bytes / sizeof(float) == n,
+          "[npy] ", path, " must hold ", n, " float32 values, got ", bytes,
+          " bytes of data; is it truncated?");
+  in.seekg(begin);
+  array.values.resize(n);
+  in.read(reinterpret_cast<char*>(array.values.data()),
+          static_cast<std::streamsize>(bytes));
+  require(in.good() || n == 0, "[npy] ", path, " could not be read to its end");
+  if (field(header, "fortran_order", path) == "True") to_c_order(array);
+  return array;
+}
+
+}  // namespace sluice
