@@ -56,8 +56,9 @@ struct Query {
   std::uint64_t stride = 0;  // > 0: exactly start, start + stride, ...
   std::uint64_t start = 0;   //      otherwise jittered, stratified lines
   bool histogram = false;
+  bool sums = false;  // of x, |x| and x^2; the largest |x| always comes
   // Ranks (1 = largest magnitude) in the sample whose keys are wanted; 0: none.
-  std::array<std::uint64_t, 2> ranks{};
+  std::array<std::uint64_t, 3> ranks{};
   bool rows = false;  // skip the rest: select row by row in this step
 };
 
@@ -75,7 +76,7 @@ struct Answer {
   std::uint64_t sampled = 0;
   Moments moments;
   const std::uint32_t* histogram = nullptr;  // kHistogramBins counts, or null
-  std::array<std::uint32_t, 2> keys{};       // 0 where the rank was 0
+  std::array<std::uint32_t, 3> keys{};       // 0 where the rank was 0
 };
 
 // Entries with key >= lo become candidates; those with key >= hi are expected
@@ -94,7 +95,6 @@ struct Counts {
   std::uint64_t lo = 0;  // candidates recorded, those >= hi included
   std::uint64_t hi = 0;
   bool overflow = false;  // more candidates than the capacity: not all recorded
-  std::uint32_t round = 0;  // 0 for the first proposal of this step
 };
 
 struct Verdict {
@@ -123,10 +123,11 @@ struct RuleCall {
   const SegmentFacts& facts;
   const RuleParams& params;
   RuleState& state;
+  std::uint32_t round = 0;  // brackets of this step that have failed
 };
 
 struct Rule {
-  Query (*ask)(const RuleCall&, std::uint32_t round) = nullptr;
+  Query (*ask)(const RuleCall&) = nullptr;
   Bracket (*propose)(const RuleCall&, const Answer&) = nullptr;
   Verdict (*judge)(const RuleCall&, const Counts&) = nullptr;
   void (*observe)(const RuleCall&, const Outcome&) = nullptr;

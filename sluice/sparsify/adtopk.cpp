@@ -53,25 +53,25 @@ Turn turn_of(const RuleCall& call, const ThresholdState& s) {
   return s.turns >= s.interval ? kRefreshTurn : kReuseTurn;
 }
 
-Query ask_threshold(const RuleCall& call, std::uint32_t round) {
+Query ask_threshold(const RuleCall& call) {
   auto& s = state_as<ThresholdState>(call.state);
   if (s.interval == 0) {
     s.interval = params_as<ThresholdConstants>(call.params).interval;
   }
-  if (round == 0) s.turn = turn_of(call, s);
+  if (call.round == 0) s.turn = turn_of(call, s);
   Query query;
   if (s.turn == kRowsTurn) {
     query.rows = true;
     return query;
   }
   if (s.turn == kReuseTurn) return query;
-  return TopkRule::ask(call.facts, s.topk, round);
+  return TopkRule::ask(call, s.topk);
 }
 
 Bracket propose_threshold(const RuleCall& call, const Answer& answer) {
   auto& s = state_as<ThresholdState>(call.state);
   if (s.turn != kReuseTurn) {
-    return TopkRule::propose(call.facts, s.topk, answer);
+    return TopkRule::propose(call, s.topk, answer);
   }
   const std::uint32_t key = std::max(threshold_key(s.threshold), 1U);
   return {key, key, false, false};
@@ -79,7 +79,7 @@ Bracket propose_threshold(const RuleCall& call, const Answer& answer) {
 
 Verdict judge_threshold(const RuleCall& call, const Counts& counts) {
   auto& s = state_as<ThresholdState>(call.state);
-  if (s.turn != kReuseTurn) return TopkRule::judge(call.facts, counts);
+  if (s.turn != kReuseTurn) return TopkRule::judge(call, counts);
   if (!counts.overflow && counts.lo <= 2 * call.facts.k) {
     return {Verdict::kTake, counts.lo};
   }

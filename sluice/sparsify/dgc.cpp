@@ -19,8 +19,8 @@ DgcAttributes attributes(const RuleCall& call) {
   return dgc_attributes(call.facts.n, call.facts.density, p.sample_ratio);
 }
 
-Query ask(const RuleCall& call, std::uint32_t round) {
-  if (round > 0) return {};  // the threshold only moves
+Query ask(const RuleCall& call) {
+  if (call.round > 0) return {};  // the threshold only moves
   const DgcAttributes a = attributes(call);
   Query query;
   query.ranks[0] = a.sample_top;
@@ -51,7 +51,7 @@ Verdict judge(const RuleCall& call, const Counts& counts) {
   const auto want = static_cast<double>(k);
   const auto got = static_cast<double>(counts.lo);
   const bool sampled = attributes(call).samples < call.facts.n;
-  const bool may_adapt = sampled && counts.round < p.rounds;
+  const bool may_adapt = sampled && call.round < p.rounds;
   if (may_adapt && !counts.overflow && got < p.lower * want) {
     state.threshold *= p.lower;
     return {state.threshold > 0 ? Verdict::kAgain : Verdict::kTake, counts.lo};

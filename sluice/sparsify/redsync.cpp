@@ -135,14 +135,14 @@ void RedsyncTrimmed::choose(const Shape3&, SegmentTask& task) const {
 
 void RedsyncQuantized::choose(const Shape3&, SegmentTask& task) const {
   Rule rule;
-  rule.ask = [](const RuleCall& call, std::uint32_t round) {
-    return TopkRule::ask(call.facts, signed_state(call), round);
+  rule.ask = [](const RuleCall& call) {
+    return TopkRule::ask(call, signed_state(call));
   };
   rule.propose = [](const RuleCall& call, const Answer& answer) {
-    return TopkRule::propose(call.facts, signed_state(call), answer);
+    return TopkRule::propose(call, signed_state(call), answer);
   };
   rule.judge = [](const RuleCall& call, const Counts& counts) {
-    return TopkRule::judge(call.facts, counts, false);
+    return TopkRule::judge(call, counts, false);
   };
   rule.observe = [](const RuleCall& call, const Outcome& outcome) {
     TopkRule::observe(signed_state(call), outcome);

@@ -94,13 +94,14 @@ double staged_threshold(const Constants& c, const Answer& answer,
   return eta;
 }
 
-Query ask(const RuleCall& call, std::uint32_t) {
+Query ask(const RuleCall& call) {
   const auto& c = params_as<Constants>(call.params);
   Query query;
   query.sample = c.sample == 0 || call.facts.n < 64
                      ? call.facts.n
                      : static_cast<std::uint64_t>(c.sample);
   query.histogram = true;
+  query.sums = true;
   return query;
 }
 

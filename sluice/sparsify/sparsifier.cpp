@@ -38,7 +38,7 @@ void Sparsifier::plan(const Shape3& shape, SegmentTask& task) const {
 
 Rule take_all_rule() {
   Rule rule;
-  rule.ask = [](const RuleCall&, std::uint32_t) { return Query{}; };
+  rule.ask = [](const RuleCall&) { return Query{}; };
   rule.propose = [](const RuleCall&, const Answer&) { return Bracket{}; };
   rule.judge = [](const RuleCall&, const Counts& counts) {
     return Verdict{Verdict::kTake, counts.lo};

@@ -45,12 +45,13 @@ void plan_statistical(SegmentTask& task, const Params& params,
                       Verdict (*judge)(const RuleCall&, const Counts&),
                       double most) {
   Rule rule;
-  rule.ask = [](const RuleCall& call, std::uint32_t) {
+  rule.ask = [](const RuleCall& call) {
     const auto sample = params_as<Params>(call.params).sample;
     Query query;
     query.sample =
         sample == 0 ? call.facts.n : static_cast<std::uint64_t>(sample);
     query.histogram = true;
+    query.sums = true;
     return query;
   };
   rule.propose = propose;

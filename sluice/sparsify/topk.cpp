@@ -17,41 +17,52 @@ constexpr std::uint32_t kFirstMargin = 1U << 18;
 constexpr std::uint32_t kMinMargin = 1U << 15;
 constexpr std::uint32_t kMaxMargin = 1U << 22;
 
+std::uint64_t warm_sample(std::uint64_t n) {
+  return std::clamp<std::uint64_t>(n / 16, 1024, kWarmSample);
+}
+
+// The cut moves with the tail, and a quantile of the tail itself is noisy: take
+// one at four times the density, where a sample still has enough entries.
+std::uint64_t quantile_rank(const SegmentFacts& facts, std::uint64_t sample) {
+  const double share = std::clamp(4 * facts.density, 0.02, 0.5);
+  const std::uint64_t looked_at = 2 * sample >= facts.n ? facts.n : sample;
+  return static_cast<std::uint64_t>(share * static_cast<double>(looked_at));
+}
+
+bool is_warm(const RuleCall& call, const TopkState& state) {
+  return state.warm != 0 && call.round == 0;
+}
+
 }  // namespace
 
-Query TopkRule::ask(const SegmentFacts& facts, const TopkState& state,
-                    std::uint32_t round) {
+Query TopkRule::ask(const RuleCall& call, const TopkState& state) {
+  const SegmentFacts& facts = call.facts;
   Query query;
   if (facts.n <= kTiny) {
     query.sample = facts.n;
-    query.ranks = {facts.k, 0};
+    query.ranks[0] = facts.k;
     return query;
   }
-  if (state.warm != 0 && round == 0) {
-    query.sample = std::clamp<std::uint64_t>(facts.n / 16, 1024, kWarmSample);
-    return query;
-  }
-  return exact_query(facts.n, facts.k);
+  if (!is_warm(call, state)) query = exact_query(facts.n, facts.k);
+  if (query.sample == 0) query.sample = warm_sample(facts.n);
+  query.ranks[2] = quantile_rank(facts, query.sample);
+  return query;
 }
 
-Bracket TopkRule::propose(const SegmentFacts& facts, TopkState& state,
+Bracket TopkRule::propose(const RuleCall& call, TopkState& state,
                           const Answer& answer) {
-  const Moments& moments = answer.moments;
-  state.scale_now = moments.count > 0
-                        ? moments.sum_abs / static_cast<double>(moments.count)
-                        : 0;
+  const SegmentFacts& facts = call.facts;
   if (facts.n <= kTiny) {
-    state.predicted = answer.keys[0];
-    return {answer.keys[0], answer.keys[0] + 1, true, false};
+    return {answer.keys[0], answer.keys[0] + 1, true};
   }
-  const bool sampled_ranks = answer.histogram != nullptr;
-  if (!sampled_ranks) {
+  state.scale_now = static_cast<double>(key_value(answer.keys[2]));
+  if (is_warm(call, state)) {
     const double moved = static_cast<double>(key_value(state.threshold)) *
                          (state.scale_now / state.scale);
     const std::uint32_t center = std::min(threshold_key(moved), kInfKey - 1);
     state.predicted = center;
     const std::uint32_t lo = center > state.margin ? center - state.margin : 0;
-    return {lo, std::min(center + state.margin, kInfKey), false, false};
+    return {lo, std::min(center + state.margin, kInfKey)};
   }
   if (state.warm == 0) {
     // After a failed warm bracket both stay, so that observe() learns from it.
@@ -61,13 +72,11 @@ Bracket TopkRule::propose(const SegmentFacts& facts, TopkState& state,
   return exact_bracket(exact_query(facts.n, facts.k), answer);
 }
 
-Verdict TopkRule::judge(const SegmentFacts& facts, const Counts& counts,
+Verdict TopkRule::judge(const RuleCall& call, const Counts& counts,
                         bool zeros) {
-  if (counts.lo >= facts.k && !counts.overflow) {
-    return {Verdict::kTake, facts.k, zeros};
-  }
-  return {counts.round == 0 ? Verdict::kAgain : Verdict::kExact, facts.k,
-          zeros};
+  const std::uint64_t k = call.facts.k;
+  if (counts.lo >= k && !counts.overflow) return {Verdict::kTake, k, zeros};
+  return {call.round == 0 ? Verdict::kAgain : Verdict::kExact, k, zeros};
 }
 
 void TopkRule::observe(TopkState& state, const Outcome& outcome) {
@@ -90,15 +99,14 @@ void TopkRule::observe(TopkState& state, const Outcome& outcome) {
 
 Rule topk_rule(int sign) {
   Rule rule;
-  rule.ask = [](const RuleCall& call, std::uint32_t round) {
-    return TopkRule::ask(call.facts, state_as<TopkState>(call.state), round);
+  rule.ask = [](const RuleCall& call) {
+    return TopkRule::ask(call, state_as<TopkState>(call.state));
   };
   rule.propose = [](const RuleCall& call, const Answer& answer) {
-    return TopkRule::propose(call.facts, state_as<TopkState>(call.state),
-                             answer);
+    return TopkRule::propose(call, state_as<TopkState>(call.state), answer);
   };
   rule.judge = [](const RuleCall& call, const Counts& counts) {
-    return TopkRule::judge(call.facts, counts);
+    return TopkRule::judge(call, counts);
   };
   rule.observe = [](const RuleCall& call, const Outcome& outcome) {
     TopkRule::observe(state_as<TopkState>(call.state), outcome);

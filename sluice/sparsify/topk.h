@@ -12,21 +12,21 @@ struct TopkState {
   std::uint32_t predicted = 0;
   std::uint32_t margin = 0;  // in keys, around the prediction
   std::uint32_t warm = 0;
-  double scale = 0;      // mean magnitude when `threshold` was found
-  double scale_now = 0;  // of this step
+  double scale = 0;      // a quantile of the sample when `threshold` was found
+  double scale_now = 0;  // the same of this step
 };
 
 // The four functions of exact top-k, for rules that need it in some steps.
 //
-// The cut is bracketed by last step's, moved along with the mean magnitude of a
-// small sample; cold, by the order statistics of a larger sample. The stream
-// pass verifies the bracket by counting, so the result is exact either way.
+// The cut is bracketed by last step's, moved along with a quantile of a small
+// sample, a little inside the tail; cold, by the order statistics of a larger
+// sample. The stream pass verifies the bracket by counting, so the result is
+// exact either way.
 struct TopkRule {
-  static Query ask(const SegmentFacts& facts, const TopkState& state,
-                   std::uint32_t round);
-  static Bracket propose(const SegmentFacts& facts, TopkState& state,
+  static Query ask(const RuleCall& call, const TopkState& state);
+  static Bracket propose(const RuleCall& call, TopkState& state,
                          const Answer& answer);
-  static Verdict judge(const SegmentFacts& facts, const Counts& counts,
+  static Verdict judge(const RuleCall& call, const Counts& counts,
                        bool zeros = true);
   static void observe(TopkState& state, const Outcome& outcome);
 };

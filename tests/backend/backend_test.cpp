@@ -280,7 +280,8 @@ TEST(Kernels, StatisticsAgreeWithDoubleArithmeticAndEachOther) {
     Moments m;
     cpu::Source source;
     source.gradient = x.data();
-    kernels->statistics(source, x.size(), keys.data(), histogram.data(), m);
+    kernels->statistics(source, x.size(), true, keys.data(), histogram.data(),
+                        m);
     EXPECT_EQ(m.count, expected.count);
     EXPECT_EQ(m.nonfinite, expected.nonfinite);
     EXPECT_NEAR(m.sum_abs / expected.sum_abs, 1, 1e-12);

@@ -112,10 +112,11 @@ struct Kernels {
                     std::uint32_t* indices, float* values);
   // The cut of the k <= m largest of m <= kSmall keys; kSlack readable behind.
   Cut (*cut_small)(const std::uint32_t* keys, std::size_t m, std::size_t k);
-  // Adds to the moments; writes n keys (0 for a non-finite acc) and, if
-  // `histogram` is not null, counts them there.
-  void (*statistics)(const Source& source, std::size_t n, std::uint32_t* keys,
-                     std::uint32_t* histogram, Moments& moments);
+  // Adds to the moments (without `sums`, only counts and the maximum); writes n
+  // keys (0 for a non-finite acc) and, if `histogram` is not null, counts them.
+  void (*statistics)(const Source& source, std::size_t n, bool sums,
+                     std::uint32_t* keys, std::uint32_t* histogram,
+                     Moments& moments);
 };
 
 // Null where the compiler could not build it or the machine cannot run it.

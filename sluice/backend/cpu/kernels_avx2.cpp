@@ -27,10 +27,34 @@ struct CompressTable {
 };
 constexpr CompressTable kCompress;
 
+struct YmmSums {
+  __m256d sum[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+  __m256d abs[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+  __m256d sq[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+
+  void add(const float* x) {
+    for (int half = 0; half < 2; ++half) {
+      const __m256d v = _mm256_cvtps_pd(_mm_loadu_ps(x + 4 * half));
+      const __m256d a = _mm256_andnot_pd(_mm256_set1_pd(-0.0), v);
+      sum[half] = _mm256_add_pd(sum[half], v);
+      abs[half] = _mm256_add_pd(abs[half], a);
+      sq[half] = _mm256_add_pd(sq[half], _mm256_mul_pd(v, v));
+    }
+  }
+  void store(double* s, double* a, double* q) const {
+    for (int half = 0; half < 2; ++half) {
+      _mm256_storeu_pd(s + 4 * half, sum[half]);
+      _mm256_storeu_pd(a + 4 * half, abs[half]);
+      _mm256_storeu_pd(q + 4 * half, sq[half]);
+    }
+  }
+};
+
 struct Ymm {
   using F = __m256;
   using I = __m256i;
   using M = __m256i;
+  using Sums = YmmSums;
   static constexpr std::size_t kWidth = 8;
 
   static F load(const float* p) { return _mm256_loadu_ps(p); }

@@ -11,10 +11,29 @@ namespace sluice::cpu {
 namespace avx512 {
 #include "sluice/backend/cpu/kernels_inl.h"
 
+struct ZmmSums {
+  __m512d sum = _mm512_setzero_pd();
+  __m512d abs = _mm512_setzero_pd();
+  __m512d sq = _mm512_setzero_pd();
+
+  void add(const float* x) {
+    const __m512d v = _mm512_cvtps_pd(_mm256_loadu_ps(x));
+    sum = _mm512_add_pd(sum, v);
+    abs = _mm512_add_pd(abs, _mm512_abs_pd(v));
+    sq = _mm512_add_pd(sq, _mm512_mul_pd(v, v));
+  }
+  void store(double* s, double* a, double* q) const {
+    _mm512_storeu_pd(s, sum);
+    _mm512_storeu_pd(a, abs);
+    _mm512_storeu_pd(q, sq);
+  }
+};
+
 struct Zmm {
   using F = __m512;
   using I = __m512i;
   using M = __mmask16;
+  using Sums = ZmmSums;
   static constexpr std::size_t kWidth = 16;
 
   static F load(const float* p) { return _mm512_loadu_ps(p); }

@@ -5,11 +5,36 @@
 
 enum class Mode { kAdd, kScaledAdd, kMemory, kGradient };
 
+// Sums over eight lanes whatever the vector width, so that all versions round
+// alike.
+struct Lanes {
+  double sum[8] = {};
+  double abs[8] = {};
+  double sq[8] = {};
+
+  void add(const float* x) {
+    for (std::size_t l = 0; l < 8; ++l) {
+      const double v = static_cast<double>(x[l]);
+      sum[l] += v;
+      abs[l] += v < 0 ? -v : v;
+      sq[l] += v * v;
+    }
+  }
+  void store(double* s, double* a, double* q) const {
+    for (std::size_t l = 0; l < 8; ++l) {
+      s[l] = sum[l];
+      a[l] = abs[l];
+      q[l] = sq[l];
+    }
+  }
+};
+
 // One lane; the tails of the vector loops, and the whole portable version.
 struct Scalar {
   using F = float;
   using I = std::uint32_t;
   using M = bool;
+  using Sums = Lanes;
   static constexpr std::size_t kWidth = 1;
 
   static F load(const float* p) { return *p; }
@@ -439,13 +464,6 @@ Cut cut_small(const std::uint32_t* keys, std::size_t m, std::size_t k) {
   return cut;
 }
 
-// Eight lanes whatever the vector width, so that all versions round alike.
-struct LaneMoments {
-  double sum[8] = {};
-  double abs[8] = {};
-  double sq[8] = {};
-};
-
 template <class V, Mode kMode>
 inline void statistics_block(const Source& s, std::size_t n, float* x,
                              std::uint32_t* keys, Moments& m) {
@@ -469,49 +487,43 @@ inline void statistics_block(const Source& s, std::size_t n, float* x,
   m.count += n;
 }
 
+// One block of up to kBlock elements: x and the keys.
+template <class V, Mode kMode>
+inline void statistics_mode(const Source& s, std::size_t len, float* x,
+                            std::uint32_t* keys, Moments& m) {
+  const std::size_t whole = len / V::kWidth * V::kWidth;
+  statistics_block<V, kMode>(s, whole, x, keys, m);
+  statistics_block<Scalar, kMode>(s.at(whole), len - whole, x + whole,
+                                  keys + whole, m);
+}
+
 template <class V>
-void statistics(const Source& s, std::size_t n, std::uint32_t* keys,
-                std::uint32_t* histogram, Moments& m) {
+void statistics(const Source& source, std::size_t n, bool sums,
+                std::uint32_t* keys, std::uint32_t* histogram, Moments& m) {
   constexpr std::size_t kBlock = 256;
   alignas(64) float x[kBlock];
-  LaneMoments lanes;
+  typename V::Sums lanes;
   std::uint32_t max_key = 0;
   for (std::size_t i = 0; i < n; i += kBlock) {
     const std::size_t len = n - i < kBlock ? n - i : kBlock;
-    const std::size_t whole = len / V::kWidth * V::kWidth;
-    const Source here = s.at(i);
-    const Source rest = s.at(i + whole);
-    const std::size_t tail = len - whole;
+    const Source s = source.at(i);
     switch (mode_of(s)) {
       case Mode::kAdd:
-        statistics_block<V, Mode::kAdd>(here, whole, x, keys + i, m);
-        statistics_block<Scalar, Mode::kAdd>(rest, tail, x + whole,
-                                             keys + i + whole, m);
+        statistics_mode<V, Mode::kAdd>(s, len, x, keys + i, m);
         break;
       case Mode::kScaledAdd:
-        statistics_block<V, Mode::kScaledAdd>(here, whole, x, keys + i, m);
-        statistics_block<Scalar, Mode::kScaledAdd>(rest, tail, x + whole,
-                                                   keys + i + whole, m);
+        statistics_mode<V, Mode::kScaledAdd>(s, len, x, keys + i, m);
         break;
       case Mode::kMemory:
-        statistics_block<V, Mode::kMemory>(here, whole, x, keys + i, m);
-        statistics_block<Scalar, Mode::kMemory>(rest, tail, x + whole,
-                                                keys + i + whole, m);
+        statistics_mode<V, Mode::kMemory>(s, len, x, keys + i, m);
         break;
       case Mode::kGradient:
-        statistics_block<V, Mode::kGradient>(here, whole, x, keys + i, m);
-        statistics_block<Scalar, Mode::kGradient>(rest, tail, x + whole,
-                                                  keys + i + whole, m);
+        statistics_mode<V, Mode::kGradient>(s, len, x, keys + i, m);
         break;
     }
-    for (std::size_t j = len; j < (len + 7) / 8 * 8; ++j) x[j] = 0.0F;
-    for (std::size_t j = 0; j < len; j += 8) {
-      for (std::size_t l = 0; l < 8; ++l) {
-        const double v = static_cast<double>(x[j + l]);
-        lanes.sum[l] += v;
-        lanes.abs[l] += v < 0 ? -v : v;
-        lanes.sq[l] += v * v;
-      }
+    if (sums) {
+      for (std::size_t j = len; j < (len + 7) / 8 * 8; ++j) x[j] = 0.0F;
+      for (std::size_t j = 0; j < len; j += 8) lanes.add(x + j);
     }
     for (std::size_t j = 0; j < len; ++j) {
       max_key = keys[i + j] > max_key ? keys[i + j] : max_key;
@@ -522,10 +534,14 @@ void statistics(const Source& s, std::size_t n, std::uint32_t* keys,
       }
     }
   }
+  alignas(64) double sum[8];
+  alignas(64) double abs[8];
+  alignas(64) double sq[8];
+  lanes.store(sum, abs, sq);
   for (std::size_t l = 0; l < 8; ++l) {
-    m.sum += lanes.sum[l];
-    m.sum_abs += lanes.abs[l];
-    m.sum_sq += lanes.sq[l];
+    m.sum += sum[l];
+    m.sum_abs += abs[l];
+    m.sum_sq += sq[l];
   }
   const auto max_abs = static_cast<double>(__builtin_bit_cast(float, max_key));
   m.max_abs = max_abs > m.max_abs ? max_abs : m.max_abs;

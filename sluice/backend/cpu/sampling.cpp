@@ -27,18 +27,22 @@ bool scans_all(const Query& query, std::size_t n) {
   return query.stride == 0 && query.sample * 2 >= n;
 }
 
-// Line j of `lines`: one per stratum, jittered inside it.
-std::size_t line_start(const SegmentFacts& facts, std::size_t lines,
-                       std::size_t j) {
-  const auto at = [&](std::size_t i) {
-    return static_cast<std::size_t>(static_cast<unsigned __int128>(i) *
-                                    facts.n / lines);
-  };
-  const std::size_t begin = at(j);
-  const std::size_t width = at(j + 1) - begin;
-  const std::uint64_t random = mix64(facts.seed ^ facts.tensor, facts.step, j);
-  return begin + (width > kLine ? bounded(random, width - kLine + 1) : 0);
-}
+// Where the lines of a sample stand: one per stratum, jittered inside it. In
+// fixed point, since two 128-bit divisions per line cost more than the line.
+struct Lines {
+  Lines(const SegmentFacts& facts, std::size_t lines)
+      : seed(mix64(facts.seed ^ facts.tensor, facts.step)),
+        step((facts.n << kFraction) / lines),
+        room((step >> kFraction) >= kLine ? (step >> kFraction) - kLine + 1
+                                          : 1) {}
+  std::size_t operator()(std::size_t j) const {
+    return ((j * step) >> kFraction) + bounded(mix64(seed + j), room);
+  }
+  static constexpr unsigned kFraction = 20;
+  std::uint64_t seed;
+  std::uint64_t step;
+  std::uint64_t room;
+};
 
 void prefetch(const Source& source) {
   if (source.gradient != nullptr) __builtin_prefetch(source.gradient);
@@ -57,10 +61,10 @@ void add_moments(Moments& to, const Moments& from) {
 // Runs of `run` elements at position(j), gathered into batches so that the
 // statistics see long vectors and the cache misses overlap.
 template <class Position>
-void sample_runs(const Kernels& kernels, const Source& source, std::size_t run,
-                 std::size_t begin, std::size_t end, Position&& position,
-                 std::uint32_t* keys, std::uint32_t* histogram,
-                 Moments& moments) {
+void sample_runs(const Kernels& kernels, const Source& source, bool sums,
+                 std::size_t run, std::size_t begin, std::size_t end,
+                 Position&& position, std::uint32_t* keys,
+                 std::uint32_t* histogram, Moments& moments) {
   constexpr std::size_t kBatch = 256;
   alignas(64) float gradient[kBatch];
   alignas(64) float memory[kBatch];
@@ -85,8 +89,8 @@ void sample_runs(const Kernels& kernels, const Source& source, std::size_t run,
     Source batch = source;
     if (batch.gradient != nullptr) batch.gradient = gradient;
     if (batch.memory != nullptr) batch.memory = memory;
-    kernels.statistics(batch, count * run, keys + (at - begin) * run, histogram,
-                       moments);
+    kernels.statistics(batch, count * run, sums, keys + (at - begin) * run,
+                       histogram, moments);
   }
 }
 
@@ -112,10 +116,14 @@ std::uint32_t nth_largest_key(std::uint32_t* keys, std::size_t m,
                               std::uint64_t rank) {
   constexpr std::size_t kBins = 2048;
   if (m > 4 * kBins) {
-    const auto [low, high] = std::minmax_element(keys, keys + m);
-    const std::uint32_t base = *low;
+    std::uint32_t base = keys[0];
+    std::uint32_t high = keys[0];
+    for (std::size_t i = 1; i < m; ++i) {
+      base = std::min(base, keys[i]);
+      high = std::max(high, keys[i]);
+    }
     unsigned shift = 0;
-    while (((*high - base) >> shift) >= kBins) ++shift;
+    while (((high - base) >> shift) >= kBins) ++shift;
     std::uint32_t histogram[kBins] = {};
     for (std::size_t i = 0; i < m; ++i) ++histogram[(keys[i] - base) >> shift];
     const BinRank at = bin_of_rank(histogram, kBins, rank);
@@ -186,11 +194,12 @@ void Selector::ask_and_propose() {
   for (Work& work : works_) {
     if (!work.asking) continue;
     work.query = work.exact ? exact_query(work.task->facts.n, work.wanted)
-                            : work.task->rule.ask(call(work), work.round);
+                            : work.task->rule.ask(call(work));
     plan_sample(work);
     work.key_offset = keys;
     const bool wants_histogram =
-        work.query.histogram || work.query.ranks[0] + work.query.ranks[1] > 0;
+        work.query.histogram ||
+        work.query.ranks != decltype(work.query.ranks){};
     for (std::size_t c = 0; c < work.chunks; ++c) {
       Chunk& chunk = chunks_[work.first_chunk + c];
       chunk.key_offset += keys;
@@ -244,23 +253,20 @@ void Selector::sample_chunk(Chunk& chunk) {
   }
   if (scans_all(work.query, facts.n)) {
     kernels_.statistics(work.source.at(chunk.begin), chunk.end - chunk.begin,
-                        keys, histogram, chunk.moments);
+                        work.query.sums, keys, histogram, chunk.moments);
     return;
   }
   if (work.query.stride > 0) {
     const auto position = [&](std::size_t j) {
       return work.query.start + j * work.query.stride;
     };
-    sample_runs(kernels_, work.source, 1, chunk.begin, chunk.end, position,
-                keys, histogram, chunk.moments);
+    sample_runs(kernels_, work.source, work.query.sums, 1, chunk.begin,
+                chunk.end, position, keys, histogram, chunk.moments);
     return;
   }
-  const std::size_t lines = work.query.sample / kLine;
-  const auto position = [&](std::size_t j) {
-    return line_start(facts, lines, j);
-  };
-  sample_runs(kernels_, work.source, kLine, chunk.begin, chunk.end, position,
-              keys, histogram, chunk.moments);
+  const Lines position(facts, work.query.sample / kLine);
+  sample_runs(kernels_, work.source, work.query.sums, kLine, chunk.begin,
+              chunk.end, position, keys, histogram, chunk.moments);
 }
 
 void Selector::finish_sample(Work& work) {
@@ -278,7 +284,7 @@ void Selector::finish_sample(Work& work) {
     for (std::size_t b = 0; b < kHistogramBins; ++b) merged[b] += part[b];
   }
   work.answer.histogram = merged;
-  for (std::size_t i = 0; i < 2; ++i) {
+  for (std::size_t i = 0; i < work.query.ranks.size(); ++i) {
     const BinRank at =
         work.query.ranks[i] == 0
             ? BinRank{}
@@ -320,7 +326,7 @@ void Selector::search_threshold(Work& work) {
       const std::size_t end = std::min(n, (c + 1) * chunk);
       for (std::size_t at = c * chunk; at < end; at += kBatch) {
         const std::size_t len = std::min(kBatch, end - at);
-        kernels_.statistics(work.source.at(at), len, keys, nullptr,
+        kernels_.statistics(work.source.at(at), len, false, keys, nullptr,
                             partial_[c]);
         for (std::size_t i = 0; i < len; ++i) {
           if ((keys[i] >> previous) != prefix) continue;
@@ -371,7 +377,7 @@ void Selector::measure_lost() {
       const std::size_t end = std::min(n, (c + 1) * chunk);
       for (std::size_t at = c * chunk; at < end; at += kBatch) {
         kernels_.statistics(work.source.at(at), std::min(kBatch, end - at),
-                            keys, nullptr, partial_[c]);
+                            true, keys, nullptr, partial_[c]);
       }
     });
     for (const Moments& part : partial_) work.lost += part.sum_abs;

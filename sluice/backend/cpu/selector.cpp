@@ -15,6 +15,8 @@ constexpr std::size_t kBlockRoom = 1024;
 // From this share of hits on, a branch per four vectors costs more than it
 // saves (25M elements, EPYC 9R14-class Zen 4, 2026-11).
 constexpr double kManyHits = 0.003;
+// Scattered writes to prefetch ahead.
+constexpr std::size_t kAhead = 24;
 
 }  // namespace
 
@@ -57,7 +59,7 @@ void Selector::plan(const SelectPass& pass) {
     work.by_rows =
         task.kind == SelectKind::kRows || task.kind == SelectKind::kTiles;
     work.open = task.kind == SelectKind::kThreshold && task.facts.n > 0;
-    if (work.open && task.rule.ask(call(work), 0).rows) {
+    if (work.open && task.rule.ask(call(work)).rows) {
       work.by_rows = true;
       work.open = false;
     }
@@ -164,8 +166,8 @@ void Selector::judge(Work& work) {
   // By the total alone, so that the number of pieces does not matter.
   overflow =
       overflow || (!work.bracket.ties && work.candidates > work.capacity);
-  ++work.round;
   if (work.exact) {
+    ++work.round;
     // A bracket that starts at the bottom has seen everything there is.
     const bool all = work.bracket.lo <= (work.zeros ? 0U : 1U);
     const bool enough = !overflow && (all || work.candidates >= work.wanted);
@@ -178,8 +180,9 @@ void Selector::judge(Work& work) {
     work.searched = true;
     return;
   }
-  work.verdict = work.task->rule.judge(
-      call(work), {work.candidates, work.high, overflow, work.round - 1});
+  work.verdict =
+      work.task->rule.judge(call(work), {work.candidates, work.high, overflow});
+  ++work.round;
   if (work.verdict.kind == Verdict::kTake) {
     work.open = work.streaming = false;
     work.verdict.count = std::min(work.verdict.count, work.candidates);
@@ -288,28 +291,58 @@ void Selector::resolve(Work& work) {
 void Selector::emit(const SelectPass& pass, Piece& piece) {
   const Work& work = works_[piece.work];
   const Candidates list = candidates(piece);
-  if (work.tied || work.spilled) {
+  if (work.tied && (work.spilled || work.cut == 0)) {
     emit_tied(pass, piece);
     return;
   }
+  if (work.tied) drop_ties(piece);
   kernels_.emit(list, piece.got.recorded, work.cut, pass.indices + piece.out,
                 pass.values + piece.out, piece.take);
   if (work.task->memory == nullptr || work.by_rows) return;
+  std::uint32_t* indices = bracket_indices_.data() + piece.offset;
+  float* values = bracket_values_.data() + piece.offset;
+  float* memory = work.task->memory - work.task->base;
+  if (work.spilled) {
+    // Cleared while streaming, but below the cut after all.
+    const std::size_t kept = kernels_.collect(
+        list, piece.got.recorded, work.bracket.hi, work.cut, indices, values);
+    for (std::size_t i = 0; i < kept; ++i) memory[indices[i]] = values[i];
+    return;
+  }
   // Those at or above hi were cleared while streaming.
-  const std::uint32_t* indices = bracket_indices_.data() + piece.offset;
-  const float* values = bracket_values_.data() + piece.offset;
   for (std::size_t i = 0; i < piece.bracketed; ++i) {
-    if (magnitude_key(values[i]) < work.cut) continue;
-    work.task->memory[indices[i] - work.task->base] = 0.0F;
+    // The index behind the last is old or zero: any address may be prefetched.
+    __builtin_prefetch(memory + indices[i + kAhead], 1);
+    if (magnitude_key(values[i]) >= work.cut) memory[indices[i]] = 0.0F;
   }
 }
 
-// One by one: only some of those at the cut go, or some that were cleared while
-// streaming stay after all.
+// Takes the ties beyond the piece's quota out of its candidates. They are few:
+// two of a quarter million floats share a key now and then.
+void Selector::drop_ties(Piece& piece) {
+  const Work& work = works_[piece.work];
+  const Candidates list = candidates(piece);
+  const std::uint32_t* indices = bracket_indices_.data() + piece.offset;
+  float* values = bracket_values_.data() + piece.offset;
+  std::size_t quota = piece.ties;
+  for (std::size_t i = 0; i < piece.bracketed; ++i) {
+    if (magnitude_key(values[i]) != work.cut) continue;
+    if (quota > 0) {
+      --quota;
+      continue;
+    }
+    values[i] = 0;  // below the cut
+    const std::uint32_t* at = std::lower_bound(
+        list.indices, list.indices + piece.got.recorded, indices[i]);
+    list.values[at - list.indices] = 0;
+  }
+}
+
+// One by one: ties of zeros, or ties above hi.
 void Selector::emit_tied(const SelectPass& pass, Piece& piece) {
   const Work& work = works_[piece.work];
   const Candidates list = candidates(piece);
-  std::size_t quota = work.tied ? piece.ties : piece.got.recorded;
+  std::size_t quota = piece.ties;
   std::size_t o = piece.out;
   for (std::size_t i = 0; i < piece.got.recorded; ++i) {
     const std::uint32_t key = magnitude_key(list.values[i]);

@@ -89,7 +89,7 @@ class Selector {
   };
 
   RuleCall call(const Work& work) const {
-    return {work.task->facts, work.task->rule.params, *work.state};
+    return {work.task->facts, work.task->rule.params, *work.state, work.round};
   }
   Candidates candidates(const Piece& piece) const {
     return {indices_.data() + piece.offset, values_.data() + piece.offset,
@@ -118,6 +118,7 @@ class Selector {
   // resolving
   void resolve(Work& work);
   void emit(const SelectPass& pass, Piece& piece);
+  void drop_ties(Piece& piece);
   void emit_tied(const SelectPass& pass, Piece& piece);
   void finish(const SelectPass& pass);
 

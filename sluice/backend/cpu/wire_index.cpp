@@ -11,6 +11,22 @@ namespace {
 
 constexpr std::size_t kBlock = 256;
 
+// n numbers of `bits` each, four to a put where they fit.
+template <class F>
+void put_all(BitWriter& writer, unsigned bits, std::size_t n, F&& number) {
+  std::size_t i = 0;
+  if (bits <= 16) {
+    for (; i + 4 <= n; i += 4) {
+      std::uint64_t four = number(i);
+      four |= number(i + 1) << bits;
+      four |= number(i + 2) << (2 * bits);
+      four |= number(i + 3) << (3 * bits);
+      writer.put(four, 4 * bits);
+    }
+  }
+  for (; i < n; ++i) writer.put(number(i), bits);
+}
+
 // Elias-Fano: the low bits of each index packed, then its high part as the
 // distance to the one before, in unary. Within half a bit of the entropy for
 // random positions.
@@ -34,7 +50,8 @@ void write_elias_fano(std::span<const Index> indices, std::uint64_t n,
   const EliasFano shape(n, indices.size());
   const std::uint64_t mask = (std::uint64_t{1} << shape.low) - 1;
   BitWriter low(out);
-  for (const Index index : indices) low.put(index & mask, shape.low);
+  put_all(low, shape.low, indices.size(),
+          [&](std::size_t i) { return indices[i] & mask; });
   low.finish();
   std::byte* high = out + 8 * shape.low_words;
   // Words are built in a register: about 32 entries share one.
@@ -62,27 +79,38 @@ WireError read_elias_fano(std::span<const std::byte> in, std::uint64_t n,
     return WireError::kIndexSection;
   }
   const std::byte* high = in.data() + 8 * shape.low_words;
-  std::size_t i = 0;
+  const std::uint64_t mask = (std::uint64_t{1} << shape.low) - 1;
+  // An unaligned load holds the low bits of an entry up to here. The last one
+  // may reach into the high words, of which there is at least one.
+  const bool narrow = shape.low <= 56;
+  BitReader low(in.data());
+  std::uint64_t bit_position = 0;
   std::uint64_t highest = 0;  // high part of the last entry
+  std::size_t i = 0;
   for (std::size_t w = 0; w < shape.high_words; ++w) {
     std::uint64_t word = load_word(high, w);
     const auto ones = static_cast<std::size_t>(std::popcount(word));
     if (ones > indices.size() - i) return WireError::kIndexSection;
     // The i-th one stands at its high part plus i.
-    std::uint64_t base = 64 * w - i;
-    for (; word != 0; word &= word - 1, --base) {
+    const std::uint64_t base = 64 * w - i;
+    Index* out = indices.data() + i;
+    for (std::size_t j = 0; j < ones; ++j, word &= word - 1) {
       const auto bit = static_cast<std::uint64_t>(std::countr_zero(word));
-      highest = base + bit;
-      indices[i++] = static_cast<Index>(highest << shape.low);
+      highest = base + bit - j;
+      std::uint64_t rest = 0;
+      if (narrow) {
+        std::memcpy(&rest, in.data() + bit_position / 8, 8);
+        rest = rest >> (bit_position % 8) & mask;
+        bit_position += shape.low;
+      } else {
+        rest = low.get(shape.low);
+      }
+      out[j] = static_cast<Index>(highest << shape.low | rest);
     }
+    i += ones;
   }
   if (i != indices.size()) return WireError::kIndexSection;
-  if (highest > (n - 1) >> shape.low && i > 0) return WireError::kIndexRange;
-  if (shape.low == 0) return WireError::kNone;
-  BitReader low(in.data());
-  for (Index& index : indices) {
-    index = static_cast<Index>(index | low.get(shape.low));
-  }
+  if (i > 0 && highest > (n - 1) >> shape.low) return WireError::kIndexRange;
   return WireError::kNone;
 }
 
@@ -126,10 +154,11 @@ void write_bitpack(std::span<const Index> indices, std::byte* out) {
     *widths++ = static_cast<std::byte>(width);
     BitWriter writer(out);
     const std::size_t end = std::min(indices.size(), begin + kBlock);
-    for (std::size_t i = begin; i < end; ++i) {
-      writer.put(indices[i] - next, width);
-      next = std::uint64_t{indices[i]} + 1;
-    }
+    put_all(writer, width, end - begin, [&](std::size_t i) {
+      const std::uint64_t delta = indices[begin + i] - next;
+      next = std::uint64_t{indices[begin + i]} + 1;
+      return delta;
+    });
     out = writer.finish();
   }
 }

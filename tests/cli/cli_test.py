@@ -1,0 +1,633 @@
+#!/usr/bin/env python3
+"""Tests of the sluice program: what it prints, and what it says to bad input.
+
+Run as: python3 tests/cli/cli_test.py PATH_TO_SLUICE [unittest options]
+"""
+
+import csv
+import io
+import json
+import os
+import random
+import re
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+SLUICE = None  # the program, set by main()
+
+SPARSIFIERS = {
+    "topk", "adtopk", "adtopk-interleaved", "adtopk-threshold", "randomk", "threshold", "dgc", "gaussiank",
+    "redsync", "redsync-trimmed", "redsync-quantized", "sidco-e", "sidco-gp", "sidco-p", "tile", "none",
+}
+FEEDBACK = {"none", "residual", "dgc"}
+CODECS = {"auto", "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32", "raw64"}
+KINDS = ("sparsifiers", "feedback", "codecs")
+DATA = ("randn", "laplace", "t3", "equal", "zeros", "ramp")
+
+SELECT = ("bench", "select", "--steps", "1", "--sparsifier", "topk", "--density", "0.01")
+WIRE = ("bench", "wire", "--steps", "1", "--density", "0.01")
+
+
+def sluice(*args, cpu=None, stdout=subprocess.PIPE, preexec_fn=None):
+    """Runs the program; SLUICE_CPU is what the test says and nothing else."""
+    env = {key: value for key, value in os.environ.items() if key != "SLUICE_CPU"}
+    if cpu is not None:
+        env["SLUICE_CPU"] = cpu
+    return subprocess.run([SLUICE, *map(str, args)], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
+                          text=True, errors="replace", timeout=120, env=env, preexec_fn=preexec_fn)
+
+
+def little_memory():
+    """For preexec_fn: 2 GiB of address space."""
+    resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+
+def npy(shape, values, fortran="False", descr="'<f4'", version=1, header=None, header_length=None, magic=b"\x93NUMPY"):
+    """A .npy file, sound by default. `values`: floats, or the bytes to put there."""
+    text = (header or f"{{'descr': {descr}, 'fortran_order': {fortran}, 'shape': {shape}, }}") + "\n"
+    length = len(text) if header_length is None else header_length
+    body = values if isinstance(values, bytes) else struct.pack(f"<{len(values)}f", *values)
+    return magic + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", length) + text.encode() + body
+
+
+def normals(n):
+    rng = random.Random(1)
+    return [rng.gauss(0, 1) for _ in range(n)]
+
+
+class CliTest(unittest.TestCase):
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="sluice-cli-")
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def write(self, content, name="gradient.npy"):
+        path = self.folder / name
+        path.write_bytes(content)
+        return path
+
+    def ok(self, *args, **how):
+        done = sluice(*args, **how)
+        self.assertEqual(done.returncode, 0, f"{args}: {done.stderr}")
+        self.assertEqual(done.stderr, "", f"{args}: nothing on stderr where it is no terminal")
+        return done.stdout
+
+    def json(self, *args, **how):
+        def constant(name):
+            self.fail(f"{args}: {name} is not JSON")
+        return json.loads(self.ok(*args, "--json", **how), parse_constant=constant)
+
+    def rows(self, *args, **how):
+        rows = self.json(*args, **how)
+        self.assertIsInstance(rows, list)
+        for row in rows:
+            self.assertNotIn(None, row.values(), f"{args}: a number that is none: {row}")
+        return rows
+
+    def fails(self, *args, says=(), **how):
+        """Non-zero by exit, not by a signal; one line on stderr with the phrases; nothing on stdout."""
+        done = sluice(*args, **how)
+        self.assertGreater(done.returncode, 0, f"{args}: {done.stdout}{done.stderr}")
+        self.assertLess(done.returncode, 126, f"{args}: ended by a signal: {done.stderr}")
+        self.assertEqual(done.stdout, "", f"{args}: an error prints nothing on stdout")
+        self.assertTrue(done.stderr.endswith("\n"), f"{args}: {done.stderr!r}")
+        lines = done.stderr.splitlines()
+        self.assertEqual(len(lines), 1, f"{args}: one line, got {len(lines)}: {done.stderr}")
+        for word in ("terminate", "std::", "exception", "Assertion", "Traceback"):
+            self.assertNotIn(word, done.stderr, f"{args}")
+        for phrase in (says,) if isinstance(says, str) else says:
+            self.assertIn(phrase, done.stderr, f"{args}")
+        return done.stderr
+
+    def each_fails(self, base, option, cases):
+        """`cases`: value -> phrases. Both spellings, --option value and --option=value."""
+        for value, says in cases.items():
+            for spelled in ((f"{option}={value}",), (option, value)):
+                with self.subTest(args=spelled):
+                    self.fails(*base, *spelled, says=says)
+
+
+class Help(CliTest):
+    OPTIONS = {
+        (): ("--help", "--version", "list", "bench"),
+        ("list",): ("--help", "--json", "kind"),
+        ("bench",): ("--help", "select", "wire"),
+        ("bench", "select"): ("--help", "--n", "--density", "--data", "--sparsifier", "--threads", "--feedback",
+                              "--codec", "--row", "--stride", "--steps", "--json", "--csv", *DATA, ".npy"),
+        ("bench", "wire"): ("--help", "--n", "--density", "--data", "--sparsifier", "--row", "--steps", "--json",
+                            "--csv"),
+    }
+
+    def test_names_every_option(self):
+        for command, options in self.OPTIONS.items():
+            for flag in ("--help", "-h"):
+                with self.subTest(command=command, flag=flag):
+                    text = self.ok(*command, flag)
+                    for option in options:
+                        self.assertIn(option, text)
+
+    def test_version(self):
+        self.assertRegex(self.ok("--version"), r"\Asluice \d+\.\d+\.\d+\n\Z")
+
+    def test_parameter_example_of_the_help_is_the_syntax_that_works(self):
+        text = self.ok("bench", "select", "--help")
+        self.assertNotIn("key=value;", text, "parameters are separated by commas")
+
+
+class List(CliTest):
+
+    def names(self, rows):
+        self.assertIsInstance(rows, list)
+        for row in rows:
+            self.assertEqual(set(row), {"name", "summary", "parameters"})
+            self.assertTrue(row["summary"], row["name"])
+            for parameter in row["parameters"]:
+                self.assertEqual(set(parameter), {"name", "default", "doc"}, row["name"])
+                self.assertTrue(parameter["name"] and parameter["doc"], row["name"])
+        found = [row["name"] for row in rows]
+        self.assertEqual(len(found), len(set(found)), "names are unique")
+        return set(found)
+
+    def test_json(self):
+        everything = self.json("list")
+        self.assertEqual(tuple(everything), KINDS)
+        self.assertEqual(self.names(everything["sparsifiers"]), SPARSIFIERS)
+        self.assertEqual(self.names(everything["feedback"]), FEEDBACK)
+        self.assertEqual(self.names(everything["codecs"]), CODECS)
+
+    def test_text(self):
+        lines = self.ok("list").splitlines()
+        for kind in KINDS:
+            self.assertIn(kind, lines)
+        for name in SPARSIFIERS | FEEDBACK | CODECS:
+            self.assertTrue(any(re.match(rf"  {name} +\S", line) for line in lines), name)
+        self.assertTrue(any("upper=1.3" in line for line in lines), "parameters with their defaults")
+
+    def test_one_kind(self):
+        everything = self.json("list")
+        for kind in KINDS:
+            with self.subTest(kind=kind):
+                self.assertEqual(self.json("list", kind), {kind: everything[kind]})
+                lines = self.ok("list", kind).splitlines()
+                self.assertEqual([line for line in lines if not line.startswith(" ")], [kind])
+
+    def test_unknown_kind(self):
+        self.fails("list", "nonsense", says=("nonsense", *KINDS))
+        self.fails("list", "nonsense", "--json", says=("nonsense", *KINDS))
+
+    def test_needs_no_machine(self):
+        self.assertEqual(self.ok("list", cpu="nonsense"), self.ok("list"))
+
+
+class BenchSelect(CliTest):
+    KEYS = {"sparsifier", "n", "density", "data", "threads", "phase", "seconds", "floor_seconds", "ratio", "k", "k_hat",
+            "bytes", "cpu"}
+    DEFAULTS = {"topk", "adtopk", "tile", "dgc", "gaussiank", "redsync", "sidco-e", "sidco-gp", "sidco-p"}
+
+    def check(self, rows):
+        for row in rows:
+            self.assertLessEqual(self.KEYS, set(row))
+            self.assertEqual(list(row), list(rows[0]), "all rows have the same keys")
+            self.assertGreater(row["seconds"], 0)
+            self.assertGreater(row["floor_seconds"], 0)
+            self.assertGreater(row["ratio"], 0)
+            self.assertGreaterEqual(row["k_hat"], 0)
+            self.assertGreater(row["bytes"], 0)
+        self.assertEqual([row["phase"] for row in rows], ["cold", "steady"] * (len(rows) // 2))
+
+    def test_rows(self):
+        rows = self.rows("bench", "select", "--n", "100k", "--steps", "2")
+        self.check(rows)
+        self.assertEqual({row["sparsifier"] for row in rows}, self.DEFAULTS)
+        self.assertEqual({row["density"] for row in rows}, {0.001, 0.01})
+        self.assertEqual(len(rows), 2 * 2 * len(self.DEFAULTS))
+        for row in rows:
+            self.assertEqual(row["n"], 100_000 // 1024 * 1024, "whole rows")
+            self.assertEqual(row["data"], "randn")
+            self.assertEqual(row["threads"], 1)
+            if row["sparsifier"] == "topk":
+                self.assertEqual(row["k"], int(row["density"] * row["n"]))
+                self.assertEqual(row["k_hat"], row["k"])
+
+    def test_every_sparsifier(self):
+        rows = self.rows("bench", "select", "--n", "20000", "--steps", "1", "--density", "0.01", "--sparsifier",
+                         ",".join(sorted(SPARSIFIERS)))
+        self.check(rows)
+        self.assertEqual({row["sparsifier"] for row in rows}, SPARSIFIERS)
+
+    def test_every_data(self):
+        rows = self.rows(*SELECT, "--n", "20000", "--data", ",".join(DATA))
+        self.check(rows)
+        self.assertEqual([row["data"] for row in rows[::2]], list(DATA))
+        for name in DATA:
+            with self.subTest(data=name):
+                self.check(self.rows("bench", "select", "--steps", "1", "--n", "20000", "--data", name))
+
+    def test_lists(self):
+        rows = self.rows(*SELECT[:-2], "--n", "2048,1e4", "--density", "0.01,0.1", "--threads", "1,2", "--sparsifier",
+                         "dgc")
+        self.check(rows)
+        cases = {(row["sparsifier"], row["n"], row["density"], row["threads"]) for row in rows}
+        self.assertEqual(cases, {(s, n, d, t) for s in ("topk", "dgc") for n in (2048, 9216) for d in (0.01, 0.1)
+                                 for t in (1, 2)})
+
+    def test_sizes(self):
+        sizes = {"2048": 2048, "2.048k": 2048, "1e5": 99328, "100k": 99328, "0.1M": 99328, "1": 1, "1023": 1023}
+        for text, n in sizes.items():
+            with self.subTest(n=text):
+                self.assertEqual(self.rows(*SELECT, "--n", text)[0]["n"], n)
+
+    def test_geometry(self):
+        row = self.rows(*SELECT, "--n", "100k", "--row", "512", "--stride", "9")[0]
+        self.assertEqual((row["row"], row["stride"], row["n"]), (512, 9, 100_000 // (512 * 9) * 512 * 9))
+
+    def test_feedback_and_codec(self):
+        for name in FEEDBACK:
+            with self.subTest(feedback=name):
+                self.check(self.rows(*SELECT, "--n", "20000", "--feedback", name))
+        for name in ("auto", "elias-fano", "bitpack", "bitmap", "raw32", "raw64", "auto:values=bf16"):
+            with self.subTest(codec=name):
+                self.check(self.rows(*SELECT, "--n", "20000", "--codec", name))
+
+    def test_table(self):
+        lines = self.ok(*SELECT, "--n", "20000").splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertEqual(len({len(line) for line in lines}), 1, "columns are aligned")
+        for title in ("sparsifier", "density", "threads", "phase", "ms", "ratio", "k_hat/k", "bytes"):
+            self.assertIn(title, lines[0])
+        self.assertIn("cold", lines[1])
+        self.assertIn("steady", lines[2])
+
+    def csv(self, *args):
+        table = list(csv.reader(io.StringIO(self.ok(*args, "--csv"))))
+        self.assertEqual({len(line) for line in table}, {len(table[0])}, "every row has the columns of the header")
+        return [dict(zip(table[0], line)) for line in table[1:]]
+
+    def test_csv(self):
+        args = ("bench", "select", "--n", "20000", "--steps", "1")
+        expected = self.rows(*args)
+        rows = self.csv(*args)
+        self.assertEqual(len(rows), len(expected))
+        for row, other in zip(rows, expected):
+            self.assertEqual(list(row), list(other))
+            for key in ("sparsifier", "data", "phase"):
+                self.assertEqual(row[key], other[key])
+            self.assertEqual(float(row["density"]), other["density"])
+
+    def test_csv_quotes_commas(self):
+        spec = "dgc:upper=1.5,lower=0.7"
+        rows = self.csv(*SELECT[:4], "--n", "20000", "--sparsifier", spec)
+        self.assertEqual({row["sparsifier"] for row in rows}, {spec})
+
+    def test_sparsifier_lists(self):
+        cases = {
+            "dgc:upper=1.5,lower=0.7": ["dgc:upper=1.5,lower=0.7"],
+            "topk,tile": ["topk", "tile"],
+            "dgc:upper=1.5,lower=0.7,tile": ["dgc:upper=1.5,lower=0.7", "tile"],
+            "topk,dgc:upper=1.5,lower=0.7": ["topk", "dgc:upper=1.5,lower=0.7"],
+            "threshold:value=2,cap=0,sidco-e:stages=2,adapt=false,topk":
+                ["threshold:value=2,cap=0", "sidco-e:stages=2,adapt=false", "topk"],
+            '{"name": "dgc", "upper": 1.5}': ['{"name": "dgc", "upper": 1.5}'],
+        }
+        for text, specs in cases.items():
+            with self.subTest(sparsifier=text):
+                rows = self.rows("bench", "select", "--n", "20000", "--steps", "1", "--density", "0.01",
+                                 "--sparsifier", text)
+                self.check(rows)
+                self.assertEqual([row["sparsifier"] for row in rows[::2]], specs)
+
+    def test_repeated_option(self):
+        rows = self.rows("bench", "select", "--n", "20000", "--steps", "1", "--density", "0.01", "--sparsifier",
+                         "dgc:upper=1.5,lower=0.7", "--sparsifier", "topk")
+        self.assertEqual([row["sparsifier"] for row in rows[::2]], ["dgc:upper=1.5,lower=0.7", "topk"])
+
+    def test_full_disk_is_an_error(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("needs /dev/full")
+        for args in ((*SELECT, "--n", "2048"), ("list",), ("list", "--json")):
+            with self.subTest(args=args), open("/dev/full", "w") as full:
+                done = sluice(*args, stdout=full)
+                self.assertGreater(done.returncode, 0, "what could not be written must not look written")
+                self.assertIn("No space left", done.stderr)
+
+
+class BenchWire(CliTest):
+    KEYS = {"codec", "form", "values", "n", "density", "entries", "bytes", "index_bits", "entropy_bits",
+            "bits_per_entry", "encode_ns", "decode_ns"}
+
+    def test_rows(self):
+        rows = self.rows("bench", "wire", "--n", "100k", "--density", "0.01,0.1", "--steps", "2")
+        for row in rows:
+            self.assertLessEqual(self.KEYS, set(row))
+            self.assertEqual(row["entries"], int(row["density"] * row["n"]))
+            self.assertGreater(row["bits_per_entry"], 0)
+        self.assertEqual({row["density"] for row in rows}, {0.01, 0.1})
+        for density in (0.01, 0.1):
+            some = {row["codec"]: row for row in rows if row["density"] == density}
+            self.assertLessEqual({"auto", "elias-fano", "bitpack", "bitmap", "raw32", "raw64"}, set(some))
+            smallest = min(row["bytes"] for row in some.values() if row["values"] == "fp32")
+            self.assertEqual(some["auto"]["bytes"], smallest)
+
+    def test_rows_form_for_row_sparsifiers(self):
+        rows = self.rows(*WIRE, "--n", "100k", "--sparsifier", "adtopk")
+        self.assertIn("rows", {row["codec"] for row in rows})
+
+    def test_csv_and_table(self):
+        args = (*WIRE, "--n", "20000")
+        count = len(self.rows(*args))
+        table = list(csv.reader(io.StringIO(self.ok(*args, "--csv"))))
+        self.assertEqual(len(table), 1 + count)
+        self.assertEqual({len(line) for line in table}, {len(table[0])})
+        lines = self.ok(*args).splitlines()
+        self.assertEqual(len(lines), 1 + count)
+        self.assertEqual(len({len(line) for line in lines}), 1, "columns are aligned")
+
+
+class Cpu(CliTest):
+
+    def test_chosen_by_environment(self):
+        try:
+            flags = set(re.search(r"^flags\s*:(.*)$", Path("/proc/cpuinfo").read_text(), re.M)[1].split())
+        except (OSError, TypeError):
+            flags = set()
+        for name, needs in {"portable": set(), "avx2": {"avx2", "bmi2", "fma"}}.items():
+            with self.subTest(cpu=name):
+                if not needs <= flags:
+                    self.skipTest(f"this CPU lacks {' '.join(sorted(needs - flags))}")
+                for row in self.rows(*SELECT, "--n", "20000", cpu=name):
+                    self.assertEqual(row["cpu"], f"cpu/{name}")
+
+    def test_all_select_alike(self):
+        known = self.fails(*SELECT, "--n", "2048", cpu="nonsense").split("it can run:")[1].split()
+        counts = set()
+        for name in known:
+            rows = self.rows("bench", "select", "--n", "20000", "--steps", "2", "--sparsifier", "topk,adtopk", cpu=name)
+            counts.add(tuple((row["sparsifier"], row["k_hat"], row["bytes"]) for row in rows))
+        self.assertEqual(len(counts), 1)
+
+    def test_unknown(self):
+        for command in (SELECT, WIRE):
+            with self.subTest(command=command):
+                self.fails(*command, "--n", "2048", cpu="nonsense",
+                           says=("SLUICE_CPU", "'nonsense'", "it can run:", "portable"))
+
+
+class Npy(CliTest):
+
+    def select(self, content, **how):
+        return self.rows(*SELECT, "--data", self.write(content), **how)[0]
+
+    def test_shapes(self):
+        cases = {(6000,): (6000, 1), (60, 100): (100, 1), (10, 20, 5): (20, 5), (8, 20, 3, 3): (20, 9),
+                 (2, 3, 4, 5, 6): (3, 120)}
+        for shape, (row, stride) in cases.items():
+            n = 1
+            for d in shape:
+                n *= d
+            for fortran in ("False", "True"):
+                for version in (1, 2, 3):
+                    with self.subTest(shape=shape, fortran=fortran, version=version):
+                        got = self.select(npy(shape, normals(n), fortran, version=version))
+                        self.assertEqual((got["n"], got["row"], got["stride"]), (n, row, stride))
+                        self.assertEqual(got["k"], n // 100)
+                        self.assertEqual(got["k_hat"], n // 100)
+
+    def test_wire(self):
+        rows = self.rows(*WIRE, "--data", self.write(npy((100, 60), normals(6000))))
+        self.assertEqual({row["entries"] for row in rows}, {60})
+
+    def test_size_comes_from_the_file(self):
+        path = self.write(npy((5000,), normals(5000)))
+        self.assertEqual(self.rows(*SELECT, "--n", "20000", "--data", path)[0]["n"], 5000)
+
+    def test_fortran_order_is_the_transpose(self):
+        # Row r of 50 holds r + 1 ones: 'threshold' selects by value alone, and
+        # the bytes of its positions tell one order from the other.
+        rows, columns = 50, 64
+        matrix = [[1.0 if c <= r else 0.0 for c in range(columns)] for r in range(rows)]
+        by_row = [matrix[r][c] for r in range(rows) for c in range(columns)]
+        by_column = [matrix[r][c] for c in range(columns) for r in range(rows)]
+        args = ("bench", "select", "--steps", "1", "--sparsifier", "threshold:value=0.2,cap=0", "--density", "0.5",
+                "--feedback", "none", "--codec", "bitpack", "--data")
+        shape = (rows, columns)
+        c_order = self.rows(*args, self.write(npy(shape, by_row)))[0]["bytes"]
+        f_order = self.rows(*args, self.write(npy(shape, by_column, "True")))[0]["bytes"]
+        misread = self.rows(*args, self.write(npy(shape, by_column)))[0]["bytes"]
+        self.assertNotEqual(c_order, misread, "the test can tell")
+        self.assertEqual(c_order, f_order)
+
+    def test_non_finite_values_are_never_selected(self):
+        values = normals(5000)
+        values[7] = float("nan")
+        values[8] = float("inf")
+        self.assertEqual(self.select(npy((5000,), values))["k_hat"], 50)
+
+    def test_bad_files(self):
+        good = normals(1000)
+        sound = npy((1000,), good)
+        overflow = f"({2**32}, {2**32}, {2**32})"
+        cases = {
+            "empty": (b"", ("must be a .npy file",)),
+            "text": (b"1.0 2.0 3.0 4.0\n" * 10, ("must be a .npy file", "numpy.save")),
+            "magic only": (sound[:6], ("must be a .npy file",)),
+            "inside the length": (sound[:9], ("header",)),
+            "inside the header": (sound[:40], ("header",)),
+            "no data": (sound[:-4000], ("1000 float32 values", "got 0 bytes")),
+            "truncated": (sound[:-100], ("1000 float32 values", "got 3900 bytes", "truncated")),
+            "truncated inside a value": (sound[:-1], ("1000 float32 values", "got 3999 bytes", "truncated")),
+            "a value too many": (sound + b"abcd", ("1000 float32 values", "got 4004 bytes")),
+            "bytes too many": (sound + b"abc", ("1000 float32 values", "got 4003 bytes")),
+            "float64": (npy((1000,), struct.pack("<1000d", *good), descr="'<f8'"), ("float32", "<f8", "astype")),
+            "float16": (npy((1000,), bytes(2000), descr="'<f2'"), ("float32", "<f2", "astype")),
+            "integers": (npy((1000,), bytes(4000), descr="'<i4'"), ("float32", "<i4")),
+            "big-endian": (npy((1000,), struct.pack(">1000f", *good), descr="'>f4'"),
+                           ("little-endian", ">f4", "astype")),
+            "a record": (npy((1000,), good, descr="[('a', '<f4')]"), ("float32",)),
+            "absurd header length": (npy((1000,), good, version=2, header_length=2**32 - 1), ("header", "below 1 MiB")),
+            "header longer than the file": (npy((10,), good[:10], header_length=2**16 - 1),
+                                            ("ends inside its header",)),
+            "shape overflow": (npy(overflow, good), ("64 bits",)),
+            "number overflow": (npy("(99999999999999999999999,)", good), ("too large",)),
+            "byte overflow": (npy(f"({2**62},)", good), (str(2**62), "got 4000 bytes")),
+            "huge": (npy(f"({10**12},)", good), (str(10**12), "got 4000 bytes")),
+            "negative": (npy("(-5,)", good), ("tuple of numbers", "(-5,)")),
+            "no numbers": (npy("(a, b)", good), ("tuple of numbers",)),
+            "too many dimensions": (npy("(1, 1, 1, 1, 1, 1, 1, 1, 1, 10)", good[:10]),
+                                    ("at most 8 dimensions", "got 10")),
+            "version 9": (npy((1000,), good, version=9), ("format 1 to 3", "got 9")),
+            "version 200": (npy((1000,), good, version=200), ("format 1 to 3", "got 200")),
+            "no shape": (npy((), good, header="{'descr': '<f4', 'fortran_order': False, }"), ("'shape'",)),
+            "no order": (npy((), good, header="{'descr': '<f4', 'shape': (1000,), }"), ("'fortran_order'",)),
+            "open shape": (npy("(1000", good), ("complete",)),
+            "unknown order": (npy((1000,), good, fortran="maybe"), ("fortran_order", "maybe")),
+            "nothing in it": (npy((0,), b""), ("at least 1",)),
+        }
+        for name, (content, says) in cases.items():
+            for command in (SELECT, WIRE):
+                with self.subTest(file=name, command=command[1]):
+                    self.fails(*command, "--data", self.write(content), says=says)
+
+    def test_every_error_names_the_file(self):
+        for shape in (f"({2**32}, {2**32}, {2**32})", "(5,)", "(-1,)", "(1, 1, 1, 1, 1, 1, 1, 1, 1, 10)"):
+            with self.subTest(shape=shape):
+                path = self.write(npy(shape, normals(10)), "named.npy")
+                self.fails(*SELECT, "--data", path, says="named.npy")
+
+    def test_extra_bytes_are_not_called_truncated(self):
+        path = self.write(npy((1000,), normals(1000)) + b"abcd")
+        self.assertNotIn("truncated", self.fails(*SELECT, "--data", path))
+
+    def test_missing(self):
+        self.fails(*SELECT, "--data", self.folder / "missing.npy", says=("cannot open", "missing.npy"))
+
+    def test_directory(self):
+        path = self.folder / "folder.npy"
+        path.mkdir()
+        self.fails(*SELECT, "--data", path, says=("folder.npy", "directory"))
+
+    def test_unreadable(self):
+        path = self.write(npy((1000,), normals(1000)))
+        path.chmod(0)
+        if os.access(path, os.R_OK):
+            self.skipTest("this user reads every file")
+        self.fails(*SELECT, "--data", path, says="cannot open")
+
+
+class BadInput(CliTest):
+    """Every one: a non-zero exit and one clear line."""
+    SMALL = ("--n", "2048")
+
+    def test_density(self):
+        cases = {value: ("density", "above 0 and at most 1", value) for value in ("0", "-1", "2", "nan", "inf")}
+        cases |= {value: ("density", value) for value in ("abc", "0.1x", "0.1,abc")}
+        for base in (SELECT[:-2], WIRE[:-2]):
+            self.each_fails((*base, *self.SMALL), "--density", cases)
+
+    def test_n(self):
+        values = ("0", "-5", "1.5", "abc", "1e30", "nan", "inf", "5G", "10kk", "k", "2048,abc")
+        cases = {value: ("a size must be a whole number", value.split(",")[-1]) for value in values}
+        self.each_fails(SELECT, "--n", cases)
+        del cases["2048,abc"]
+        self.each_fails(WIRE, "--n", cases)
+
+    def test_threads(self):
+        cases = {value: ("threads", "from 1 to 1024", value) for value in ("0", "-1", "100000")}
+        cases |= {value: ("threads", value) for value in ("abc", "1.5")}
+        self.each_fails((*SELECT, *self.SMALL), "--threads", cases)
+
+    def test_counts(self):
+        for option in ("--row", "--stride", "--steps"):
+            base = [*SELECT[:2], *SELECT[4:], *self.SMALL]
+            self.each_fails(base, option, {"0": (option, "at least 1"), "-1": (option, "-1"), "abc": (option, "abc")})
+        for option in ("--row", "--steps"):
+            base = [*WIRE[:2], *WIRE[4:], *self.SMALL]
+            self.each_fails(base, option, {"0": (option, "at least 1"), "-1": (option, "-1"), "abc": (option, "abc")})
+
+    def test_slab_overflow(self):
+        # 2^32 * 2^32 wraps to 0.
+        done = sluice(*SELECT, *self.SMALL, "--row", 2**32, "--stride", 2**32)
+        self.assertIn(done.returncode, (0, 1), f"must not crash: {done.stderr}")
+
+    def test_names(self):
+        cases = {
+            "nope": ("no sparsifier 'nope'", "known:", *SPARSIFIERS),
+            "topk,nope": ("no sparsifier 'nope'", "known:"),
+            "topk:nope=1": ("topk", "no parameter 'nope'"),
+            "dgc:nope=1": ("dgc", "no parameter 'nope'", "known:", "upper"),
+            "dgc:upper=-1": ("'upper'", "must lie in", "-1"),
+            "dgc:upper=nan": ("'upper'", "must lie in", "nan"),
+            "dgc:upper=abc": ("'upper'", "must be a number", "abc"),
+            "dgc:resample=perhaps": ("'resample'", "true or false", "perhaps"),
+            "adtopk:dim=7": ("'dim'", "one of", "longer", "'7'"),
+            "dgc:rounds=1.5": ("'rounds'", "whole number", "1.5"),
+            "dgc:upper": ("key=value", "'upper'"),
+            "dgc:": ("key=value",),
+            "topk,,dgc": ("name:key=value",),
+            '{"name"': ("JSON",),
+        }
+        self.each_fails(("bench", "select", "--steps", "1", *self.SMALL), "--sparsifier", cases)
+        del cases["topk,nope"], cases["topk,,dgc"]
+        self.each_fails((*WIRE, *self.SMALL), "--sparsifier", cases)
+
+    def test_feedback(self):
+        self.each_fails((*SELECT, *self.SMALL), "--feedback", {
+            "nope": ("no feedback 'nope'", "known:", *FEEDBACK),
+            "residual:nope=1": ("no parameter 'nope'", "beta"),
+            "residual:beta=2": ("'beta'", "must lie in [0, 1]", "2"),
+        })
+
+    def test_codec(self):
+        self.each_fails((*SELECT, *self.SMALL), "--codec", {
+            "nope": ("no codec 'nope'", "known:", *CODECS),
+            "auto:nope=1": ("no parameter 'nope'", "values"),
+            "auto:values=fp8": ("'values'", "one of", "bf16", "'fp8'"),
+            "dense": ("dense", "cannot carry"),
+            "rows": ("rows", "cannot carry"),
+        })
+
+    def test_data(self):
+        for base in (SELECT, WIRE):
+            self.each_fails((*base, *self.SMALL), "--data", {"nope": ("no data 'nope'", *DATA, ".npy")})
+
+    def test_json_with_csv(self):
+        for base in (SELECT, WIRE):
+            self.fails(*base, *self.SMALL, "--json", "--csv", says=("--json", "--csv"))
+
+    def test_unknown_option(self):
+        for command in ((), ("list",), ("bench",), SELECT, WIRE):
+            with self.subTest(command=command):
+                self.fails(*command, "--bogus", says="--bogus")
+
+    def test_no_subcommand(self):
+        self.fails(says=("list", "bench"))
+        self.fails("bench", says=("select", "wire"))
+
+    def test_unknown_subcommand(self):
+        self.fails("bogus", says="bogus")
+        self.fails("bench", "bogus", says="bogus")
+
+    def test_option_without_value(self):
+        for option in ("--n", "--density", "--sparsifier", "--threads"):
+            with self.subTest(option=option):
+                self.fails(*SELECT[:2], option, says=option)
+
+    def test_too_little_memory(self):
+        for args, says in {("--n", "4G"): "memory", (*self.SMALL, "--threads", "1024"): "threads"}.items():
+            with self.subTest(args=args):
+                self.fails(*SELECT, *args, says=says, preexec_fn=little_memory)
+
+    def test_everything_is_checked_before_anything_runs(self):
+        # An hour of timing must not be lost to a typing error in what comes
+        # last. Here the first case would not get its memory.
+        cases = {
+            ("--n", "4G,abc"): "'abc'",
+            ("--n", "4G", "--threads", "1,0"): "threads",
+            ("--n", "4G", "--data", "randn,nope"): "'nope'",
+            ("--n", "4G", "--data", "randn,missing.npy"): "missing.npy",
+            ("--n", "4G", "--feedback", "nope"): "'nope'",
+            ("--n", "4G", "--codec", "nope"): "'nope'",
+        }
+        for args, says in cases.items():
+            with self.subTest(args=args):
+                self.fails(*SELECT, *args, says=says, preexec_fn=little_memory)
+
+
+def main():
+    global SLUICE
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit(f"usage: {sys.argv[0]} PATH_TO_SLUICE [unittest options]")
+    SLUICE = os.path.abspath(sys.argv.pop(1))
+    if not os.access(SLUICE, os.X_OK):
+        sys.exit(f"[cli_test] no program at {SLUICE}; build it with: "
+                 "cmake --preset release && cmake --build --preset release")
+    unittest.main()
+
+
+if __name__ == "__main__":
+    main()
