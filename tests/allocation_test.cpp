@@ -60,9 +60,8 @@ TEST(SteadyState, AllocatesNothing) {
             flat_view({g + kRows * kCols, 5000})};
         feedback->select(*stream, views, {step, 1000, 0.01, 7});
         backend->wait(feedback->staged().fetch(*backend, *stream));
-        // Row layouts are coded with scratch of their own.
-        codec.encode(*stream, feedback->staged(), feedback->values(), {},
-                     message);
+        codec.encode(*stream, feedback->staged(), feedback->values(),
+                     feedback->rows(), message);
         feedback->commit(*stream);
       }
       EXPECT_EQ(allocations.load() - before, 0U)

@@ -54,6 +54,8 @@ struct SegmentTask {
   RowGeometry rows;          // kRows, kTiles, and rules that ask for rows
   std::size_t capacity = 0;  // most entries it may send
   ValueForm values = ValueForm::kFp32;
+  // Non-finite elements that an earlier pass kept out; device memory, or null.
+  const std::uint64_t* kept_out = nullptr;
 };
 
 // acc = beta * memory + gamma * gradient; the selected entries go to the block
@@ -82,6 +84,7 @@ struct MomentumPass {
   float factor = 0.9F;
   bool nesterov = false;
   double clip = 0;
+  std::uint64_t* nonfinite = nullptr;  // how many elements those are
 };
 
 enum class ScatterOp : std::uint8_t {

@@ -8,8 +8,8 @@
 
 // How a sparsifier talks to a backend.
 //
-// A rule is four pure functions over plain data, called once per segment and
-// step in this order:
+// A rule is four pure functions over plain data, called for each segment and
+// step in this order (from `ask` again after a verdict of kAgain):
 //
 //   ask      what must be known about the accumulated gradient first?
 //   propose  a bracket of magnitudes that should hold the cut
@@ -52,7 +52,9 @@ struct alignas(8) RuleParams {
 
 // What a rule wants to know before it proposes a bracket.
 struct Query {
-  std::uint64_t sample = 0;  // elements to look at; >= n: all; 0: none
+  // Elements to look at: 0 none, from n / 2 on all, otherwise whole lines
+  // of 16.
+  std::uint64_t sample = 0;
   std::uint64_t stride = 0;  // > 0: exactly start, start + stride, ...
   std::uint64_t start = 0;   //      otherwise jittered, stratified lines
   bool histogram = false;

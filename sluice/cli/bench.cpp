@@ -39,6 +39,50 @@ std::size_t parse_size(const std::string& text) {
   return static_cast<std::size_t>(size);
 }
 
+void check_density(double density) {
+  require(density > 0 && density <= 1,
+          "[bench] density must be above 0 and at most 1, got ", density);
+}
+
+void check_threads(std::int64_t threads) {
+  require(threads >= 1 && threads <= 1024,
+          "[bench] threads must be from 1 to 1024, got ", threads);
+}
+
+void check_count(const std::string& option, std::int64_t value) {
+  constexpr std::int64_t kMost = 1 << 30;
+  require(value >= 1 && value <= kMost, "[bench] ", option,
+          " must be from 1 to ", kMost, ", got ", value);
+}
+
+std::vector<std::string> split_specs(const std::vector<std::string>& texts) {
+  std::vector<std::string> specs;
+  for (const std::string& text : texts) {
+    if (!text.empty() && text.front() == '{') {
+      specs.push_back(text);
+      continue;
+    }
+    std::size_t begin = 0;
+    bool first = true;
+    while (begin <= text.size()) {
+      const std::size_t end = std::min(text.find(',', begin), text.size());
+      const std::string piece = text.substr(begin, end - begin);
+      // key=value goes on with the method before it; name:key=value does not.
+      const std::size_t equals = piece.find('=');
+      const bool parameter =
+          !first && equals != std::string::npos && piece.find(':') > equals;
+      if (parameter) {
+        specs.back() += "," + piece;
+      } else {
+        specs.push_back(piece);
+      }
+      first = false;
+      begin = end + 1;
+    }
+  }
+  return specs;
+}
+
 double Floor::pass(const cpu::Kernels& kernels, float* r, const float* g,
                    std::size_t n) {
   const std::size_t parts = 4 * pool_.size();

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,15 @@ double median(std::vector<double> values);
 
 // 1000, 1e6, 25M or 1.5k; throws std::invalid_argument for anything else.
 std::size_t parse_size(const std::string& text);
+
+// Throw std::invalid_argument unless the option's value makes sense.
+void check_density(double density);
+void check_threads(std::int64_t threads);
+void check_count(const std::string& option, std::int64_t value);
+
+// Method specs out of texts in which commas separate both methods and
+// parameters: "topk,dgc:upper=1.5,lower=0.7" are two.
+std::vector<std::string> split_specs(const std::vector<std::string>& texts);
 
 // The floor of every select: r += g over n elements, by the fastest kernels the
 // machine has, on the same threads.

@@ -24,19 +24,13 @@ struct Options {
   std::vector<std::string> sparsifiers = {"topk",    "adtopk",    "tile",
                                           "dgc",     "gaussiank", "redsync",
                                           "sidco-e", "sidco-gp",  "sidco-p"};
-  std::vector<std::size_t> threads = {1};
+  std::vector<std::int64_t> threads = {1};
   std::string feedback = "residual";
   std::string codec = "auto";
-  std::size_t row = 1024;
-  std::size_t stride = 1;
-  std::size_t steps = 12;
+  std::int64_t row = 1024;
+  std::int64_t stride = 1;
+  std::int64_t steps = 12;
   OutputOptions output;
-};
-
-struct Case {
-  std::size_t n;
-  double density;
-  std::string sparsifier;
 };
 
 // Times of one phase.
@@ -80,11 +74,13 @@ class Bench {
   void set_dims() {
     dims_ = source_.dims();
     if (dims_.size() != 1) return;
-    const std::size_t slab = options_.row * options_.stride;
+    const auto row = static_cast<std::size_t>(options_.row);
+    const auto stride = static_cast<std::size_t>(options_.stride);
+    const std::size_t slab = row * stride;
     if (source_.size() < slab || data_.find(".npy") != std::string::npos) {
       return;
     }
-    dims_ = {source_.size() / slab, options_.row, options_.stride};
+    dims_ = {source_.size() / slab, row, stride};
   }
   std::unique_ptr<Feedback> make(const std::string& spec, const Codec& codec) {
     Bucket bucket;
@@ -153,6 +149,7 @@ void Bench::step(Feedback& feedback, Codec& codec, double density,
   samples.total.selected += report.selected;
   samples.total.failed_brackets += report.failed_brackets;
   samples.total.exact_searches += report.exact_searches;
+  samples.total.nonfinite += report.nonfinite;
   samples.bytes = message_.size;
   samples.entries = feedback.staged().count();
 }
@@ -216,9 +213,10 @@ std::vector<Row> Bench::run(double density, const std::string& spec) {
     rows.push_back(row(spec, density, "cold", cold));
     Samples steady;
     Samples settling;
-    for (std::size_t s = 0; s < options_.steps + 3; ++s) {
+    const auto steps = static_cast<std::size_t>(options_.steps);
+    for (std::size_t s = 0; s < steps + 3; ++s) {
       show_progress(fmt::format("{} n={} density={} step {}/{}", spec, n_,
-                                density, s + 1, options_.steps + 3));
+                                density, s + 1, steps + 3));
       step(*fresh, codec, density, s < 3 ? settling : steady);
     }
     rows.push_back(row(spec, density, "steady", steady));
@@ -249,21 +247,31 @@ const std::vector<Column> kColumns = {
     {"decode_share", "decode %", "{:.1f}", 100},
 };
 
-void run_all(const Options& options) {
-  for (const double d : options.densities) {
-    require(d > 0 && d <= 1,
-            "[bench] density must be above 0 and at most 1, got ", d);
+// Everything that can be wrong, before anything runs for minutes.
+void check(const Options& o) {
+  for (const double d : o.densities) check_density(d);
+  check_count("--row", o.row);
+  check_count("--stride", o.stride);
+  check_count("--steps", o.steps);
+  for (const std::int64_t t : o.threads) check_threads(t);
+  for (const std::string& size : o.sizes) parse_size(size);
+  for (const std::string& data : o.data) GradientSource::check(data);
+  auto backend = make_cpu_backend({1, ""});
+  Codec(*backend, o.codec);
+  Arena arena(*backend, 0);
+  for (const std::string& spec : o.sparsifiers) {
+    make_feedback(o.feedback, {*backend, arena, {}, make_sparsifier(spec)});
   }
-  for (const std::string& spec : options.sparsifiers) make_sparsifier(spec);
-  require(options.row > 0 && options.stride > 0 && options.steps > 0,
-          "[bench] --row, --stride and --steps must be at least 1");
+}
+
+void run_all(const Options& options) {
+  check(options);
   std::vector<Row> rows;
-  for (const std::size_t threads : options.threads) {
-    require(threads >= 1 && threads <= 1024,
-            "[bench] threads must be from 1 to 1024, got ", threads);
+  for (const std::int64_t threads : options.threads) {
     for (const std::string& size : options.sizes) {
       for (const std::string& data : options.data) {
-        Bench bench(options, threads, data, parse_size(size));
+        Bench bench(options, static_cast<std::size_t>(threads), data,
+                    parse_size(size));
         for (const double density : options.densities) {
           for (const std::string& spec : options.sparsifiers) {
             const auto some = bench.run(density, spec);
@@ -299,9 +307,10 @@ void add_bench_select(CLI::App& bench) {
       ->delimiter(',')
       ->capture_default_str();
   select
-      ->add_option("--sparsifier", o->sparsifiers,
-                   "Name, or name:key=value;... (several: repeat the option or "
-                   "use commas between names)")
+      ->add_option(
+          "--sparsifier", o->sparsifiers,
+          "name or name:key=value,key=value (several with commas between "
+          "them or by repeating the option)")
       ->capture_default_str();
   select->add_option("--threads", o->threads, "Threads of the pool")
       ->delimiter(',')
@@ -321,23 +330,7 @@ void add_bench_select(CLI::App& bench) {
   select->add_flag("--json", o->output.json, "Print a JSON array");
   select->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
   select->callback([o] {
-    // A comma separates names, but also parameters: split only where a new
-    // name starts.
-    std::vector<std::string> specs;
-    for (const std::string& text : o->sparsifiers) {
-      std::size_t begin = 0;
-      while (begin <= text.size()) {
-        std::size_t end = text.find(',', begin);
-        while (end != std::string::npos &&
-               text.find('=', end) < text.find(',', end + 1)) {
-          end = text.find(',', end + 1);
-        }
-        end = std::min(end, text.size());
-        specs.push_back(text.substr(begin, end - begin));
-        begin = end + 1;
-      }
-    }
-    o->sparsifiers = specs;
+    o->sparsifiers = split_specs(o->sparsifiers);
     run_all(*o);
   });
 }

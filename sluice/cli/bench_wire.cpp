@@ -21,8 +21,8 @@ struct Options {
   std::vector<double> densities = {0.001, 0.01, 0.1};
   std::string data = "randn";
   std::string sparsifier = "topk";
-  std::size_t row = 1024;
-  std::size_t steps = 9;
+  std::int64_t row = 1024;
+  std::int64_t steps = 9;
   OutputOptions output;
 };
 
@@ -41,9 +41,9 @@ Row time_codec(Backend& backend, Stream& stream, Feedback& feedback,
   SparseBlock received(backend, block.dense_size(), block.capacity(), 1);
   std::vector<double> encodes;
   std::vector<double> decodes;
-  for (std::size_t s = 0; s < o.steps + 2; ++s) {
+  for (std::int64_t s = 0; s < o.steps + 2; ++s) {
     const Stopwatch encode;
-    codec.encode(stream, block, codec.values(), feedback.rows(), message);
+    codec.encode(stream, block, feedback.values(), feedback.rows(), message);
     if (s >= 2) encodes.push_back(encode.seconds());
     received.reserve(backend, block.capacity());
     const Stopwatch decode;
@@ -95,9 +95,8 @@ void run(const Options& o) {
   auto backend = make_cpu_backend({1, ""});
   auto stream = backend->make_stream();
   std::vector<std::size_t> dims = source.dims();
-  if (dims.size() == 1 && dims[0] >= o.row && o.row > 0) {
-    dims = {dims[0] / o.row, o.row};
-  }
+  const auto row = static_cast<std::size_t>(o.row);
+  if (dims.size() == 1 && dims[0] >= row) dims = {dims[0] / row, row};
   const std::size_t n = shape3(dims).size();
   Buffer gradient = backend->allocate(n * sizeof(float));
   std::vector<Row> rows;
@@ -162,10 +161,10 @@ void add_bench_wire(CLI::App& bench) {
   wire->add_flag("--json", o->output.json, "Print a JSON array");
   wire->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
   wire->callback([o] {
-    for (const double d : o->densities) {
-      require(d > 0 && d <= 1,
-              "[bench] density must be above 0 and at most 1, got ", d);
-    }
+    for (const double d : o->densities) check_density(d);
+    check_count("--row", o->row);
+    check_count("--steps", o->steps);
+    make_sparsifier(o->sparsifier);
     run(*o);
   });
 }

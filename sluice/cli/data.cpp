@@ -57,11 +57,19 @@ GradientSource::GradientSource(const std::string& name, std::size_t n)
     pool_ = std::move(array.values);
     return;
   }
+  check(name);
+  if (name != "equal" && name != "ramp") pool_ = draw(name);
+}
+
+void GradientSource::check(const std::string& name) {
+  if (is_file(name)) {
+    read_npy(name);
+    return;
+  }
   std::string known;
   for (const std::string& k : names()) known += k + " ";
   require(std::find(names().begin(), names().end(), name) != names().end(),
           "[bench] no data '", name, "'; known: ", known, "or a .npy file");
-  if (name != "equal" && name != "ramp") pool_ = draw(name);
 }
 
 void GradientSource::fill(std::span<float> out, std::uint64_t step, float scale,

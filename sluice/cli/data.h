@@ -26,6 +26,8 @@ class GradientSource {
             cpu::ThreadPool& pool) const;
 
   static const std::vector<std::string>& names();
+  // Throws like the constructor, without making anything.
+  static void check(const std::string& name);
 
  private:
   std::string name_;

@@ -1,7 +1,9 @@
 #include "sluice/cli/npy.h"
 
+#include <cctype>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "sluice/core/error.h"
@@ -50,13 +52,27 @@ std::vector<std::size_t> parse_shape(const std::string& text,
   return dims;
 }
 
+// Elements of a shape that anyone may have written.
+std::size_t checked_size(const std::vector<std::size_t>& dims,
+                         const std::string& shape, const std::string& path) {
+  std::size_t n = 1;
+  for (const std::size_t d : dims) {
+    require(d <= (std::size_t{1} << 40) && n <= (std::size_t{1} << 40),
+            "[npy] the shape of ", path, " is too large: ", shape);
+    n *= d;
+  }
+  require(n > 0 && n <= (std::size_t{1} << 40), "[npy] ", path,
+          " must hold at least 1 value and at most 2^40, got shape ", shape);
+  return n;
+}
+
 std::string read_header(std::ifstream& in, const std::string& path) {
   char start[8] = {};
   in.read(start, sizeof(start));
   require(in.good() && std::memcmp(start, "\x93NUMPY", 6) == 0, "[npy] ", path,
           " must be a .npy file, which starts with \\x93NUMPY; save it with "
           "numpy.save");
-  const int major = start[6];
+  const int major = static_cast<unsigned char>(start[6]);
   require(major >= 1 && major <= 3, "[npy] ", path,
           " must have format 1 to 3, got ", major);
   std::uint32_t length = 0;
@@ -66,6 +82,10 @@ std::string read_header(std::ifstream& in, const std::string& path) {
   std::string header(length, ' ');
   in.read(header.data(), length);
   require(in.good(), "[npy] ", path, " ends inside its header");
+  while (!header.empty() &&
+         std::isspace(static_cast<unsigned char>(header.back())) != 0) {
+    header.pop_back();
+  }
   return header;
 }
 
@@ -90,6 +110,8 @@ void to_c_order(NpyArray& array) {
 }  // namespace
 
 NpyArray read_npy(const std::string& path) {
+  require(!std::filesystem::is_directory(path), "[npy] ", path,
+          " must be a .npy file, is a directory");
   std::ifstream in(path, std::ios::binary);
   require(in.is_open(), "[npy] cannot open ", path,
           "; is it there and readable?");
@@ -98,22 +120,29 @@ NpyArray read_npy(const std::string& path) {
   require(type == "'<f4'" || type == "'|f4'", "[npy] ", path,
           " must hold little-endian float32 ('<f4'), got ", type,
           "; convert it with array.astype('float32')");
+  const std::string order = field(header, "fortran_order", path);
+  require(order == "True" || order == "False", "[npy] 'fortran_order' of ",
+          path, " must be True or False, got ", order);
   NpyArray array;
-  array.dims = parse_shape(field(header, "shape", path), path);
-  const std::size_t n = shape3(array.dims).size();
+  const std::string shape = field(header, "shape", path);
+  array.dims = parse_shape(shape, path);
+  require(array.dims.size() <= TensorView::kMaxDims, "[npy] ", path,
+          " may have at most ", TensorView::kMaxDims, " dimensions, got ",
+          array.dims.size());
+  const std::size_t n = checked_size(array.dims, shape, path);
   const auto begin = in.tellg();
   in.seekg(0, std::ios::end);
   const auto bytes = static_cast<std::size_t>(in.tellg() - begin);
-  require(bytes / sizeof(float) >= n && bytes % sizeof(float) == 0 &&
-              bytes / sizeof(float) == n,
-          "[npy] ", path, " must hold ", n, " float32 values, got ", bytes,
-          " bytes of data; is it truncated?");
+  require(bytes == n * sizeof(float), "[npy] ", path, " must hold ", n,
+          " float32 values (", n * sizeof(float), " bytes), got ", bytes,
+          bytes < n * sizeof(float) ? " bytes; is it truncated?"
+                                    : " bytes; what follows them?");
   in.seekg(begin);
   array.values.resize(n);
   in.read(reinterpret_cast<char*>(array.values.data()),
           static_cast<std::streamsize>(bytes));
-  require(in.good() || n == 0, "[npy] ", path, " could not be read to its end");
-  if (field(header, "fortran_order", path) == "True") to_c_order(array);
+  require(in.good(), "[npy] ", path, " could not be read to its end");
+  if (order == "True") to_c_order(array);
   return array;
 }
 

@@ -48,18 +48,32 @@ std::string table(const std::vector<nlohmann::ordered_json>& rows,
   return out;
 }
 
+// A field as RFC 4180 has it: quoted where it holds a comma, quote or line end.
+std::string csv_field(const nlohmann::ordered_json& value) {
+  if (!value.is_string()) return value.dump();
+  const auto text = value.get<std::string>();
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted.append(c == '"' ? 2 : 1, c);
+  return quoted + "\"";
+}
+
 std::string csv(const std::vector<nlohmann::ordered_json>& rows) {
   std::string out;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    std::string keys;
-    std::string values;
-    for (const auto& [key, value] : rows[r].items()) {
-      keys += (keys.empty() ? "" : ",") + key;
-      values += values.empty() && keys == key ? "" : ",";
-      values += value.is_string() ? value.get<std::string>() : value.dump();
+  const auto append_line = [&](const auto& row, auto&& field) {
+    bool first = true;
+    for (const auto& [key, value] : row.items()) {
+      out += first ? "" : ",";
+      out += field(key, value);
+      first = false;
     }
-    if (r == 0) out += keys + "\n";
-    out += values + "\n";
+    out += "\n";
+  };
+  if (!rows.empty()) {
+    append_line(rows[0], [](const auto& key, const auto&) { return key; });
+  }
+  for (const auto& row : rows) {
+    append_line(row, [](const auto&, const auto& v) { return csv_field(v); });
   }
   return out;
 }
@@ -74,7 +88,10 @@ std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
     case Format::kCsv:
       return csv(rows);
     case Format::kJson:
-      return nlohmann::ordered_json(rows).dump(2) + "\n";
+      return nlohmann::ordered_json(rows).dump(
+                 2, ' ', false,
+                 nlohmann::ordered_json::error_handler_t::replace) +
+             "\n";
   }
   return {};
 }

@@ -99,10 +99,11 @@ void Codec::encode(Stream& stream, const SparseBlock& block, ValueForm values,
   backend_.copy_out(stream, std::as_writable_bytes(std::span(&written, 1)),
                     pass.written);
   backend_.wait(backend_.record(stream));
-  require(written > 0, "[encode] form '", name_of(index_form_), "' with ",
-          name_of(values), " values cannot carry this block of ", block.count(),
-          " of ", block.dense_size(),
-          " entries; codec 'auto' picks one that can");
+  require(written > 0, "[encode] codec '",
+          choose_ ? kAuto : name_of(index_form_), "' with ", name_of(values),
+          " values must be able to carry this block of ", block.count(), " of ",
+          block.dense_size(),
+          " entries, but cannot; auto with fp32 values always can");
   out.size = written;
 }
 

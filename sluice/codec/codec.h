@@ -58,7 +58,8 @@ class Codec {
   void decode(Stream& stream, std::span<const std::byte> bytes,
               std::string_view from, SparseBlock& out);
 
-  // The most bytes a block of this many entries can take.
+  // The most bytes a block of this many entries can take, a forced bitmap
+  // apart.
   static std::size_t max_bytes(std::size_t count, std::size_t segments);
 
  private:

@@ -32,7 +32,11 @@ class Allgather final : public SparseAllreduce {
     for (std::size_t r = 0; r < all_.size(); ++r) {
       add(stream, all_[r], r, n, mean, share);
     }
-    undelivered = SparseBlock(backend_, n, 0, mine.selected.segments());
+    // Everything was delivered: an empty block, made once.
+    if (undelivered.dense_size() != n ||
+        undelivered.segments() != mine.selected.segments()) {
+      undelivered = SparseBlock(backend_, n, 0, mine.selected.segments());
+    }
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "sluice/core/error.h"
 
@@ -32,7 +33,8 @@ T parse_number(std::string_view what, std::string_view text) {
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), value);
   require(error == std::errc() && end == text.data() + text.size(), what,
-          " must be a number, got '", text, "'");
+          " must be a ", std::is_integral_v<T> ? "whole number" : "number",
+          ", got '", text, "'");
   return value;
 }
 

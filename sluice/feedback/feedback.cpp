@@ -183,11 +183,12 @@ Event Feedback::fetch_report(Stream& stream) {
   backend_.copy_out(stream, std::as_writable_bytes(std::span(host_reports_)),
                     reports_.data());
   reported_ = backend_.record(stream);
+  fetched_ = true;
   return reported_;
 }
 
 StepReport Feedback::report() const {
-  if (!reported_.done()) {
+  if (!fetched_ || !reported_.done()) {
     throw std::logic_error(
         "[feedback] reports must be fetched and their event waited for before "
         "they are read");

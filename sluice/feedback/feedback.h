@@ -141,6 +141,7 @@ class Feedback {
   std::vector<SegmentReport> host_reports_;
   std::vector<RowLayout> rows_;
   Event reported_;
+  bool fetched_ = false;
   SparseBlock block_;
   bool staged_ = false;
 };

@@ -46,6 +46,8 @@ Feedback::Weights DgcFeedback::prepare(Stream& stream,
     pass.factor = static_cast<float>(params_.momentum);
     pass.nesterov = params_.nesterov;
     pass.clip = params_.clip / std::sqrt(static_cast<double>(params_.workers));
+    pass.nonfinite = nonfinite_.data<std::uint64_t>() + s;
+    tasks[s].kept_out = pass.nonfinite;
     backend_.momentum(stream, pass);
     // The velocity is complete: the select pass adds nothing to it.
     tasks[s].gradient = nullptr;

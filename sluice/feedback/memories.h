@@ -62,7 +62,10 @@ class DgcFeedback final : public Feedback {
   static ParamList list(Params& p);
 
   DgcFeedback(const Params& params, const Setup& setup)
-      : Feedback(setup), params_(params) {}
+      : Feedback(setup),
+        params_(params),
+        nonfinite_(setup.backend.allocate(setup.bucket.segments().size() *
+                                          sizeof(std::uint64_t))) {}
   std::string_view name() const override { return kName; }
 
  private:
@@ -71,6 +74,7 @@ class DgcFeedback final : public Feedback {
   void on_commit(Stream& stream) override;
 
   Params params_;
+  Buffer nonfinite_;  // one count per segment
 };
 
 }  // namespace sluice

@@ -10,8 +10,7 @@ namespace sluice {
 namespace {
 
 struct State {
-  double threshold;  // of this step; 0: not known yet
-  std::uint32_t steps;
+  double threshold;  // of this step
 };
 
 DgcAttributes attributes(const RuleCall& call) {

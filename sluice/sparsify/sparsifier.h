@@ -32,14 +32,16 @@ class Sparsifier {
 
   // Fills kind, rule, rows, capacity, values and facts.k of a task whose other
   // facts and `shape` are set. Depends on nothing else, so all ranks plan
-  // alike. A density of 1 sends everything, whatever the rule.
+  // alike. A density of 1 sends everything, except for rules that do not follow
+  // the density.
   void plan(const Shape3& shape, SegmentTask& task) const;
 
  private:
   virtual std::uint64_t count(double product) const;
   virtual bool follows_density() const { return true; }
-  // Called with 1 <= k < n and facts.k == k. Sets task.values only if the
-  // method has a form of its own.
+  // Called with 1 <= k < n (k <= n for rules that do not follow the density)
+  // and facts.k == k. Sets task.values only if the method has a form of its
+  // own.
   virtual void choose(const Shape3& shape, SegmentTask& task) const = 0;
 };
 

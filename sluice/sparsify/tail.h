@@ -12,7 +12,7 @@ namespace sluice {
 // histogram: one statistics pass answers every count loop and every stage.
 //
 // Inside a bin magnitudes count as uniform. At 32 bins per octave that puts the
-// counts of smooth data within 0.1 % (tests/sparsify/tail_test.cpp).
+// counts of smooth data within 0.1 % (tests/sparsify/statistical_test.cpp).
 class Tail {
  public:
   // `n` elements stand behind the answer's sample.

@@ -452,9 +452,9 @@ class Npy(CliTest):
             "absurd header length": (npy((1000,), good, version=2, header_length=2**32 - 1), ("header", "below 1 MiB")),
             "header longer than the file": (npy((10,), good[:10], header_length=2**16 - 1),
                                             ("ends inside its header",)),
-            "shape overflow": (npy(overflow, good), ("64 bits",)),
+            "shape overflow": (npy(overflow, good), ("at most 2^40",)),
             "number overflow": (npy("(99999999999999999999999,)", good), ("too large",)),
-            "byte overflow": (npy(f"({2**62},)", good), (str(2**62), "got 4000 bytes")),
+            "byte overflow": (npy(f"({2**62},)", good), ("too large",)),
             "huge": (npy(f"({10**12},)", good), (str(10**12), "got 4000 bytes")),
             "negative": (npy("(-5,)", good), ("tuple of numbers", "(-5,)")),
             "no numbers": (npy("(a, b)", good), ("tuple of numbers",)),
@@ -567,8 +567,8 @@ class BadInput(CliTest):
             "nope": ("no codec 'nope'", "known:", *CODECS),
             "auto:nope=1": ("no parameter 'nope'", "values"),
             "auto:values=fp8": ("'values'", "one of", "bf16", "'fp8'"),
-            "dense": ("dense", "cannot carry"),
-            "rows": ("rows", "cannot carry"),
+            "dense": ("dense", "able to carry"),
+            "rows": ("rows", "able to carry"),
         })
 
     def test_data(self):

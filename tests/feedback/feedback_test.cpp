@@ -158,8 +158,9 @@ TEST(Feedback, DgcClipsLocally) {
 TEST(Feedback, DgcKeepsOldValuesWhereTheGradientIsNotFinite) {
   Rig rig(base("dgc", {{3, 1}}, "threshold:value=1e30"));
   rig.step(std::vector<float>{1, 1, 1}, 0.5);
-  rig.step(std::vector<float>{1, std::numeric_limits<float>::infinity(), 1},
-           0.5);
+  const Sent sent = rig.step(
+      std::vector<float>{1, std::numeric_limits<float>::infinity(), 1}, 0.5);
+  EXPECT_EQ(sent.report.nonfinite, 1U);
   EXPECT_EQ(rig.residual()[1], 1.0F);
   EXPECT_EQ(rig.momentum()[1], 1.0F);
 }

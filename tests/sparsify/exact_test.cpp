@@ -130,7 +130,7 @@ TEST_P(ExactSelection, AdtopkEqualsTheReference) {
   }
 }
 
-// The vectors of the reference (sparsifiers.md, section 3).
+// The vectors of the reference (docs/algorithms.md).
 TEST_P(ExactSelection, AdtopkMatchesTheWorkedExample) {
   const float rows[2][2][4] = {{{1, -5, 3, -2}, {-8, 2, 0, 7}},
                                {{0, 4, -4, 2}, {1, -1, 1, 9}}};

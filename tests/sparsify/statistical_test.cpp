@@ -66,8 +66,8 @@ struct Row {
   double stages[4];
 };
 
-// k_hat / k in the limit of large n for one to four stages; sparsifiers.md,
-// section 10.
+// k_hat / k in the limit of large n for one to four stages; see
+// docs/algorithms.md.
 constexpr Row kSidcoTable[] = {
     {"normal", .1, "e", {.66, 1.17, 1.21, 1.23}},
     {"normal", .1, "p", {.91, .94, .96, .96}},
@@ -179,7 +179,7 @@ TEST(Sidco, CorrectionBoundsEveryCount) {
   }
 }
 
-// The published Gaussian-k loop; sparsifiers.md, section 8. The t3 cells need a
+// The published Gaussian-k loop; docs/algorithms.md. The t3 cells need a
 // quantile grid, since samples flip between branches.
 TEST(Gaussiank, PublishedLoopMeetsTheTable) {
   struct Cell {
@@ -242,7 +242,7 @@ Distribution distribution(const std::string& data) {
           }};
 }
 
-// a_i = isf((i + 1/2) / n); sparsifiers.md, section 9. Ascending in p, so that
+// a_i = isf((i + 1/2) / n); docs/algorithms.md. Ascending in p, so that
 // Newton starts from the neighbour.
 std::vector<float> quantile_grid(const std::string& data, std::size_t n) {
   const Distribution d = distribution(data);

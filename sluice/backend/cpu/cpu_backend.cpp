@@ -1,4 +1,8 @@
+#include <sched.h>
+
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -57,6 +61,10 @@ std::size_t thread_count(std::size_t asked) {
     require(asked <= 1024, "[cpu_backend] threads must be at most 1024, got ",
             asked);
     return asked;
+  }
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) == 0) {
+    return static_cast<std::size_t>(std::max(1, CPU_COUNT(&allowed)));
   }
   return std::max(1U, std::thread::hardware_concurrency());
 }
@@ -190,7 +198,9 @@ void CpuBackend::momentum(Stream&, const MomentumPass& pass) {
         pass.clip / (norm_of(pass.gradient, pass.n) + 1e-6);
     if (coefficient < 1) scale = static_cast<float>(coefficient);
   }
+  std::atomic<std::uint64_t> nonfinite{0};
   for_chunks(pass.n, [&](std::size_t begin, std::size_t end) {
+    std::uint64_t bad = 0;
     for (std::size_t i = begin; i < end; ++i) {
       const float g = scale * pass.gradient[i];
       const float u = pass.nesterov ? pass.factor * (pass.momentum[i] + g)
@@ -199,8 +209,11 @@ void CpuBackend::momentum(Stream&, const MomentumPass& pass) {
       const bool finite = std::isfinite(u) && std::isfinite(v);
       pass.momentum[i] = finite ? u : pass.momentum[i];
       pass.velocity[i] = finite ? v : pass.velocity[i];
+      bad += finite ? 0 : 1;
     }
+    nonfinite.fetch_add(bad, std::memory_order_relaxed);
   });
+  *pass.nonfinite = nonfinite.load(std::memory_order_relaxed);
 }
 
 void CpuBackend::quantize(Stream&, const QuantizePass& pass) {

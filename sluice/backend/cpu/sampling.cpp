@@ -193,8 +193,11 @@ void Selector::ask_and_propose() {
   std::size_t histograms = 0;
   for (Work& work : works_) {
     if (!work.asking) continue;
-    work.query = work.exact ? exact_query(work.task->facts.n, work.wanted)
-                            : work.task->rule.ask(call(work));
+    if (work.exact) {
+      work.query = exact_query(work.task->facts.n, work.wanted);
+    } else if (work.round > 0) {
+      work.query = work.task->rule.ask(call(work));
+    }
     plan_sample(work);
     work.key_offset = keys;
     const bool wants_histogram =

@@ -59,7 +59,8 @@ void Selector::plan(const SelectPass& pass) {
     work.by_rows =
         task.kind == SelectKind::kRows || task.kind == SelectKind::kTiles;
     work.open = task.kind == SelectKind::kThreshold && task.facts.n > 0;
-    if (work.open && task.rule.ask(call(work)).rows) {
+    if (work.open) work.query = task.rule.ask(call(work));
+    if (work.open && work.query.rows) {
       work.by_rows = true;
       work.open = false;
     }
@@ -384,6 +385,9 @@ void Selector::finish(const SelectPass& pass) {
     report.selected = last - first;
     report.budget = work.task->facts.k;
     report.nonfinite = work.nonfinite;
+    if (work.task->kept_out != nullptr) {
+      report.nonfinite += *work.task->kept_out;
+    }
     report.candidates = work.candidates;
     report.rounds = work.round;
     report.exact = work.exact ? 1 : 0;

@@ -1,5 +1,10 @@
 #include "sluice/backend/cpu/thread_pool.h"
 
+#include <stdexcept>
+#include <system_error>
+
+#include "sluice/core/error.h"
+
 namespace sluice::cpu {
 namespace {
 
@@ -16,12 +21,22 @@ void pause() {
 }  // namespace
 
 ThreadPool::ThreadPool(std::size_t threads) {
-  for (std::size_t t = 1; t < threads; ++t) {
-    workers_.emplace_back([this] { work(); });
+  try {
+    for (std::size_t t = 1; t < threads; ++t) {
+      workers_.emplace_back([this] { work(); });
+    }
+  } catch (const std::system_error&) {
+    const std::size_t started = size();
+    stop();
+    throw std::runtime_error(concat("[threads] could start only ", started,
+                                    " of ", threads,
+                                    " threads; ask for fewer"));
   }
 }
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { stop(); }
+
+void ThreadPool::stop() {
   stop_.store(true, std::memory_order_relaxed);
   generation_.fetch_add(1, std::memory_order_release);
   generation_.notify_all();

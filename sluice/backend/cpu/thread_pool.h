@@ -37,6 +37,7 @@ class ThreadPool {
 
   void dispatch(std::size_t tasks, void* context, Call call);
   void work();
+  void stop();
   void drain();
 
   std::vector<std::thread> workers_;

@@ -35,7 +35,8 @@ std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
                         ValueForm form);
 
 // Writes a message; returns its size, or 0 if it does not fit `out`, the index
-// form cannot carry the indices, or the value form the values.
+// form cannot carry the indices, or a table form the values. 16-bit forms round
+// what was not rounded before.
 template <class Index>
 std::size_t encode(const Entries<const Index>& entries, std::uint64_t n,
                    IndexForm index_form, ValueForm value_form,
@@ -46,9 +47,9 @@ template <class Index>
 DecodeResult decode(std::span<const std::byte> in, std::uint64_t n,
                     std::span<Index> indices, std::span<float> values);
 
-// Four independent multiplicative hashes over 64-bit words, folded: each step
-// is a bijection of its lane, so no change of one word goes unseen, and it runs
-// at memory speed on any machine.
+// Four independent multiplicative hashes over 64-bit words, folded to 32 bits.
+// Each step is a bijection of its lane, so what goes unseen is one change in
+// 2^32, and it runs at memory speed on any machine.
 std::uint32_t checksum(std::span<const std::byte> header_without_it,
                        std::span<const std::byte> payload);
 

@@ -13,8 +13,8 @@ template <class Index>
 bool write_indices(const Entries<const Index>& entries, std::uint64_t n,
                    IndexForm form, std::byte* out);
 
-// Fills `indices`. Checks everything but order and range, which are the same
-// for all forms.
+// Fills `indices`. Checks what the form itself could get wrong; the order of
+// the result, and that it ends below n, are for the caller to check.
 template <class Index>
 WireError read_indices(std::span<const std::byte> in, std::uint64_t n,
                        IndexForm form, std::span<Index> indices);

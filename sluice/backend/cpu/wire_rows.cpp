@@ -203,8 +203,9 @@ bool write_rows(const Entries<const Index>& entries, std::byte* out) {
     out += 8 * kLayoutWords;
   }
   BitWriter writer(out);
-  std::vector<std::uint64_t> positions;
-  std::vector<std::uint64_t> counts;
+  // Kept between messages: steady state allocates nothing.
+  thread_local std::vector<std::uint64_t> positions;
+  thread_local std::vector<std::uint64_t> counts;
   std::uint64_t base = 0;
   std::size_t at = 0;
   for (const RowLayout& layout : entries.rows) {
@@ -228,7 +229,8 @@ WireError read_rows(std::span<const std::byte> in, std::uint64_t n,
   if (segments == 0 || segments > (in.size() / 8 - 1) / kLayoutWords) {
     return WireError::kIndexSection;
   }
-  std::vector<RowLayout> rows(segments);
+  thread_local std::vector<RowLayout> rows;
+  rows.resize(segments);
   for (std::size_t s = 0; s < segments; ++s) {
     const std::byte* words = in.data() + 8 * (1 + s * kLayoutWords);
     const std::uint64_t slabs = load_word(words, 0);
