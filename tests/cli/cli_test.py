@@ -466,7 +466,7 @@ class Npy(CliTest):
             "no order": (npy((), good, header="{'descr': '<f4', 'shape': (1000,), }"), ("'fortran_order'",)),
             "open shape": (npy("(1000", good), ("complete",)),
             "unknown order": (npy((1000,), good, fortran="maybe"), ("fortran_order", "maybe")),
-            "nothing in it": (npy((0,), b""), ("at least 1",)),
+            "nothing in it": (npy((0,), b""), ("from 1 to",)),
         }
         for name, (content, says) in cases.items():
             for command in (SELECT, WIRE):
@@ -524,10 +524,10 @@ class BadInput(CliTest):
     def test_counts(self):
         for option in ("--row", "--stride", "--steps"):
             base = [*SELECT[:2], *SELECT[4:], *self.SMALL]
-            self.each_fails(base, option, {"0": (option, "at least 1"), "-1": (option, "-1"), "abc": (option, "abc")})
+            self.each_fails(base, option, {"0": (option, "from 1 to"), "-1": (option, "-1"), "abc": (option, "abc")})
         for option in ("--row", "--steps"):
             base = [*WIRE[:2], *WIRE[4:], *self.SMALL]
-            self.each_fails(base, option, {"0": (option, "at least 1"), "-1": (option, "-1"), "abc": (option, "abc")})
+            self.each_fails(base, option, {"0": (option, "from 1 to"), "-1": (option, "-1"), "abc": (option, "abc")})
 
     def test_slab_overflow(self):
         # 2^32 * 2^32 wraps to 0.
