@@ -32,8 +32,8 @@ struct Job {
   std::size_t k;
   // Candidates per row to aim for: enough that few rows fall short, few enough
   // that picking k of them is cheap.
-  double target;
-  double gain;
+  std::int64_t target;
+  std::int64_t gain;
   StreamResult total;  // recorded, non-finite
 };
 
@@ -56,12 +56,13 @@ std::uint32_t lower(std::uint32_t key, unsigned attempt) {
 
 // Moves the guess towards the target; the slope of a tail in octaves is a few,
 // so an eighth of an octave per miss of one target is stable.
-void adapt(Job& job, double candidates) {
-  const double miss = std::clamp((candidates - job.target) * job.gain,
-                                 -double{1U << 20}, double{1U << 21});
-  const double next = static_cast<double>(job.s.guess) + miss;
+void adapt(Job& job, std::size_t candidates) {
+  const std::int64_t miss =
+      (static_cast<std::int64_t>(candidates) - job.target) * job.gain;
+  const std::int64_t next = static_cast<std::int64_t>(job.s.guess) +
+                            std::clamp<std::int64_t>(miss, -(1 << 20), 1 << 21);
   job.s.guess = static_cast<std::uint32_t>(
-      std::clamp(next, 1.0, static_cast<double>(kInfKey - 1)));
+      std::clamp<std::int64_t>(next, 1, kInfKey - 1));
 }
 
 std::uint32_t key_at(const RowScratch& s, std::size_t i) {
@@ -127,6 +128,29 @@ void emit_tied(const Job& job, std::size_t k, const Cut& cut,
   }
 }
 
+// The one or two largest of m candidates, without a branch that depends on
+// them.
+void take_top_two(const RowScratch& s, std::size_t m, std::size_t k,
+                  const Candidates& out) {
+  std::uint64_t first = 0;  // key and, so that ties go to the lower one, ~index
+  std::uint64_t second = 0;
+  for (std::size_t i = 0; i < m; ++i) {
+    const std::uint64_t entry =
+        std::uint64_t{key_at(s, i)} << 32 | static_cast<std::uint32_t>(~i);
+    second = std::max(second, std::min(first, entry));
+    first = std::max(first, entry);
+  }
+  const auto position = [](std::uint64_t entry) {
+    return static_cast<std::size_t>(~static_cast<std::uint32_t>(entry));
+  };
+  std::size_t at[2] = {position(first), position(second)};
+  if (k == 2 && at[1] < at[0]) std::swap(at[0], at[1]);
+  for (std::size_t i = 0; i < k; ++i) {
+    out.indices[i] = s.indices.data()[at[i]];
+    out.values[i] = s.values.data()[at[i]];
+  }
+}
+
 // The k largest of one contiguous row, appended to `out`.
 std::size_t select_row(Job& job, const Slab& slab, const Candidates& out) {
   RowScratch& s = job.s;
@@ -135,7 +159,7 @@ std::size_t select_row(Job& job, const Slab& slab, const Candidates& out) {
   StreamResult got = scan_row(job, slab, job.source, lo);
   job.total.nonfinite += got.nonfinite;
   const std::size_t k = std::min(job.k, slab.size - got.nonfinite);
-  adapt(job, static_cast<double>(got.recorded));
+  adapt(job, got.recorded);
   if (got.recorded < k && got.nonfinite > 0) {
     hide_nonfinite(job.source, slab.start, slab.start + slab.size, s.saved);
   }
@@ -145,7 +169,9 @@ std::size_t select_row(Job& job, const Slab& slab, const Candidates& out) {
   }
   const std::size_t m = got.recorded;
   const Candidates from = {s.indices.data(), s.values.data(), m};
-  if (m <= kSmall) {
+  if (k <= 2 && m <= kSmall) {
+    take_top_two(s, m, k, out);
+  } else if (m <= kSmall) {
     job.kernels.top_small(from, m, k, out.indices, out.values);
   } else {
     const Cut cut = cut_large(job, m, k, lo);
@@ -199,6 +225,31 @@ StreamResult scan_groups(Job& job, const Slab& slab, const Source& source) {
        {job.s.indices.data(), job.s.values.data(), slab.size}});
 }
 
+// For k <= 2: each group's cut and quota in one pass over the candidates.
+void tally_top_two(Job& job, const Slab& slab, std::size_t m) {
+  RowScratch& s = job.s;
+  std::uint32_t* first = s.keys.data();
+  std::uint32_t* second = s.keys.data() + slab.groups;
+  std::uint32_t* counts = s.starts.data();
+  std::fill_n(first, 2 * slab.groups, 0U);
+  std::fill_n(counts, slab.groups, 0U);
+  const FastMod column(static_cast<std::uint32_t>(slab.stride));
+  const std::uint32_t base = index_of(job, slab.start);
+  for (std::size_t i = 0; i < m; ++i) {
+    const std::uint32_t g = column(s.indices.data()[i] - base) >> slab.shift;
+    const std::uint32_t key = key_at(s, i);
+    s.group_of.data()[i] = g;
+    ++counts[g];
+    second[g] = std::max(second[g], std::min(first[g], key));
+    first[g] = std::max(first[g], key);
+  }
+  for (std::size_t g = 0; g < slab.groups; ++g) {
+    const bool one = job.k == 1;
+    s.cuts.data()[g] = one ? first[g] : second[g];
+    s.quotas.data()[g] = one || first[g] > second[g] ? 1 : 2;
+  }
+}
+
 // Sorts the candidates' keys by group: group g has keys[starts[g] .. starts[g +
 // 1]), and group_of[i] is the group of candidate i.
 void sort_into_groups(Job& job, const Slab& slab, std::size_t m) {
@@ -221,20 +272,6 @@ void sort_into_groups(Job& job, const Slab& slab, std::size_t m) {
 
 Cut cut_of(const Job& job, std::uint32_t* keys, std::size_t m, std::size_t k) {
   if (m <= k) return {0, m};
-  if (k == 1) {
-    std::uint32_t top = keys[0];
-    for (std::size_t i = 1; i < m; ++i) top = std::max(top, keys[i]);
-    return {top, 1};
-  }
-  if (k == 2) {
-    std::uint32_t top = std::max(keys[0], keys[1]);
-    std::uint32_t second = std::min(keys[0], keys[1]);
-    for (std::size_t i = 2; i < m; ++i) {
-      second = std::max(second, std::min(top, keys[i]));
-      top = std::max(top, keys[i]);
-    }
-    return {second, top > second ? 1U : 2U};
-  }
   if (m <= kSmall) return job.kernels.cut_small(keys, m, k);
   std::nth_element(keys, keys + (k - 1), keys + m, std::greater<>());
   const std::uint32_t cut = keys[k - 1];
@@ -252,14 +289,19 @@ std::size_t gather_candidates(Job& job, const Slab& slab) {
   StreamResult got = scan_groups(job, slab, job.source);
   job.total.nonfinite += got.nonfinite;
   bool hide = got.nonfinite > 0;
-  adapt(job,
-        static_cast<double>(got.recorded) / static_cast<double>(slab.groups));
+  adapt(job, got.recorded / slab.groups);
   for (unsigned attempt = 0;; ++attempt) {
-    sort_into_groups(job, slab, got.recorded);
+    if (job.k <= 2) {
+      tally_top_two(job, slab, got.recorded);
+    } else {
+      sort_into_groups(job, slab, got.recorded);
+    }
     bool enough = true;
     for (std::size_t g = 0; g < slab.groups; ++g) {
       const std::uint32_t threshold = s.pattern.data()[g << slab.shift];
-      const std::size_t m = s.starts.data()[g + 1] - s.starts.data()[g];
+      const std::size_t m = job.k <= 2
+                                ? s.starts.data()[g]
+                                : s.starts.data()[g + 1] - s.starts.data()[g];
       if (m >= job.k || threshold == 0) continue;
       enough = false;
       set_threshold(job, slab, g, lower(threshold, attempt));
@@ -280,15 +322,14 @@ std::size_t select_groups(Job& job, const Slab& slab, const Candidates& out) {
   const std::size_t m = gather_candidates(job, slab);
   std::uint32_t* cuts = s.cuts.data();
   std::uint32_t* quotas = s.quotas.data();
-  std::uint32_t highest = 0;
-  for (std::size_t g = 0; g < slab.groups; ++g) {
+  for (std::size_t g = 0; job.k > 2 && g < slab.groups; ++g) {
     const std::uint32_t begin = s.starts.data()[g];
     const Cut cut = cut_of(job, s.keys.data() + begin,
                            s.starts.data()[g + 1] - begin, job.k);
     cuts[g] = cut.key;
     quotas[g] = static_cast<std::uint32_t>(cut.quota);
-    highest = std::max(highest, cut.key);
   }
+  const std::uint32_t highest = *std::max_element(cuts, cuts + slab.groups);
   if (cold) s.guess = highest;
   std::size_t o = 0;
   for (std::size_t i = 0; i < m; ++i) {
@@ -342,7 +383,7 @@ void reserve(RowScratch& s, const Slab& slab) {
   s.indices.grow(slab.size + 1024 + kSlack);
   s.values.grow(slab.size + 1024 + kSlack);
   if (slab.stride == 1) return;
-  s.keys.grow(slab.size + kSlack);
+  s.keys.grow(std::max(slab.size, 2 * slab.groups) + kSlack);
   s.group_of.grow(slab.size);
   s.pattern.grow(slab.stride + 16);
   s.starts.grow(slab.groups + 2);
@@ -350,11 +391,12 @@ void reserve(RowScratch& s, const Slab& slab) {
   s.quotas.grow(slab.groups);
 }
 
-double target_of(std::size_t k, std::size_t groups) {
+std::int64_t target_of(std::size_t k, std::size_t groups) {
   // With many groups one that falls short costs a scan of them all.
   const double deviations = groups > 64 ? 4 : groups > 1 ? 2 : 2.5;
   const auto wanted = static_cast<double>(k);
-  return wanted + deviations * std::sqrt(wanted) + 1;
+  return static_cast<std::int64_t>(wanted + deviations * std::sqrt(wanted) +
+                                   1.5);
 }
 
 }  // namespace
@@ -393,15 +435,10 @@ StreamResult select_rows(const Kernels& kernels, const SegmentTask& task,
                          RowScratch& scratch, const Candidates& out) {
   if (begin == end) return {};
   const Slab first = slab_of(task, kind, begin);
-  const double target = target_of(task.rows.k, first.groups);
-  Job job = {kernels,
-             task,
-             source,
-             scratch,
-             task.rows.k,
-             target,
-             double{1U << 20} / target,
-             {}};
+  const std::int64_t target = target_of(task.rows.k, first.groups);
+  Job job = {
+      kernels, task, source, scratch, task.rows.k, target, (1 << 20) / target,
+      {}};
   reserve(scratch, first);
   for (std::size_t unit = begin; unit < end; ++unit) {
     const Slab slab = slab_of(task, kind, unit);
