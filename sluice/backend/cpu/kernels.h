@@ -103,6 +103,13 @@ struct Kernels {
   std::size_t (*collect)(const Candidates& from, std::size_t m,
                          std::uint32_t lo, std::uint32_t hi,
                          std::uint32_t* indices, float* values);
+  // Copies the candidates that reach the cut of their group; returns how many,
+  // or gives up with a number above `most`. Needs kSlack writable slots behind
+  // `most`.
+  std::size_t (*emit_grouped)(const Candidates& from, std::size_t m,
+                              const std::uint32_t* group_of,
+                              const std::uint32_t* cuts, std::uint32_t* indices,
+                              float* values);
   std::size_t (*count_ge)(const float* values, std::size_t m,
                           std::uint32_t cut);
   // Copies the k <= m largest of m <= kSmall candidates, ties to the first,

@@ -81,6 +81,9 @@ struct Ymm {
     return _mm256_max_epi32(_mm256_xor_si256(a, flip), _mm256_setzero_si256());
   }
   static I plus(I a, I b) { return _mm256_add_epi32(a, b); }
+  static I gather(const std::uint32_t* p, I i) {
+    return _mm256_i32gather_epi32(reinterpret_cast<const int*>(p), i, 4);
+  }
   // Keys and thresholds have no sign bit, so the signed compare will do.
   static M ge(I a, I b) {
     return _mm256_cmpeq_epi32(_mm256_max_epi32(a, b), a);

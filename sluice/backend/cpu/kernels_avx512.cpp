@@ -57,6 +57,9 @@ struct Zmm {
     return _mm512_max_epi32(_mm512_xor_si512(a, flip), _mm512_setzero_si512());
   }
   static I plus(I a, I b) { return _mm512_add_epi32(a, b); }
+  static I gather(const std::uint32_t* p, I i) {
+    return _mm512_i32gather_epi32(i, p, 4);
+  }
   static M ge(I a, I b) { return _mm512_cmpge_epu32_mask(a, b); }
   static M mask_and_not(M a, M b) { return _kandn_mask16(b, a); }
   static M mask_or(M a, M b) { return _kor_mask16(a, b); }

@@ -54,6 +54,7 @@ struct Scalar {
   }
   static I plus(I a, I b) { return a + b; }
   static M ge(I a, I b) { return a >= b; }
+  static I gather(const std::uint32_t* p, I i) { return p[i]; }
   static M mask_and_not(M a, M b) { return a && !b; }
   static M mask_or(M a, M b) { return a || b; }
   static I count_up(I a, M m) { return a + (m ? 1U : 0U); }
@@ -361,6 +362,29 @@ std::size_t collect(const Candidates& from, std::size_t m, std::uint32_t lo,
 }
 
 template <class V>
+std::size_t emit_grouped(const Candidates& from, std::size_t m,
+                         const std::uint32_t* group_of,
+                         const std::uint32_t* cuts, std::size_t most,
+                         std::uint32_t* indices, float* values) {
+  std::size_t i = 0;
+  std::size_t o = 0;
+  for (; i + V::kWidth <= m && o <= most; i += V::kWidth) {
+    const typename V::F v = V::load(from.values + i);
+    const typename V::M take =
+        V::ge(key_of<V>(v), V::gather(cuts, V::load_int(group_of + i)));
+    V::compress(indices + o, V::load_int(from.indices + i), values + o, v,
+                take);
+    o += V::popcount(take);
+  }
+  for (; i < m && o <= most; ++i) {
+    indices[o] = from.indices[i];
+    values[o] = from.values[i];
+    o += key_of<Scalar>(from.values[i]) >= cuts[group_of[i]] ? 1U : 0U;
+  }
+  return o;
+}
+
+template <class V>
 std::size_t count_ge(const float* values, std::size_t m, std::uint32_t cut) {
   std::size_t count = 0;
   std::size_t i = 0;
@@ -549,7 +573,7 @@ void statistics(const Source& source, std::size_t n, bool sums,
 
 template <class V>
 constexpr Kernels table(std::string_view name) {
-  return {name,          &add<V>,       &accumulate<V>, &stream<V>,
-          &pattern<V>,   &emit<V>,      &collect<V>,    &count_ge<V>,
-          &top_small<V>, &cut_small<V>, &statistics<V>};
+  return {name,         &add<V>,       &accumulate<V>, &stream<V>,
+          &pattern<V>,  &emit<V>,      &collect<V>,    &emit_grouped<V>,
+          &count_ge<V>, &top_small<V>, &cut_small<V>,  &statistics<V>};
 }

@@ -280,6 +280,12 @@ Cut cut_of(const Job& job, std::uint32_t* keys, std::size_t m, std::size_t k) {
   return {cut, k - above};
 }
 
+// How many candidates group g has, after either of the two above.
+std::size_t candidates_of(const Job& job, std::size_t g) {
+  const std::uint32_t* starts = job.s.starts.data();
+  return job.k <= 2 ? starts[g] : starts[g + 1] - starts[g];
+}
+
 // Scans until every group has k candidates or has shown all it holds.
 std::size_t gather_candidates(Job& job, const Slab& slab) {
   RowScratch& s = job.s;
@@ -315,6 +321,24 @@ std::size_t gather_candidates(Job& job, const Slab& slab) {
   }
 }
 
+// One by one: in some group only some of those at the cut are taken.
+std::size_t emit_groups_tied(const Job& job, std::size_t m,
+                             const Candidates& out) {
+  const RowScratch& s = job.s;
+  std::size_t o = 0;
+  for (std::size_t i = 0; i < m; ++i) {
+    const std::uint32_t g = s.group_of.data()[i];
+    const std::uint32_t key = key_at(s, i);
+    const bool tie = key == s.cuts.data()[g];
+    const bool take = key > s.cuts.data()[g] || (tie && s.quotas.data()[g] > 0);
+    if (!take) continue;
+    s.quotas.data()[g] -= tie ? 1U : 0U;
+    out.indices[o] = s.indices.data()[i];
+    out.values[o++] = s.values.data()[i];
+  }
+  return o;
+}
+
 // The k largest of every group of a slab, appended to `out` in index order.
 std::size_t select_groups(Job& job, const Slab& slab, const Candidates& out) {
   RowScratch& s = job.s;
@@ -331,18 +355,14 @@ std::size_t select_groups(Job& job, const Slab& slab, const Candidates& out) {
   }
   const std::uint32_t highest = *std::max_element(cuts, cuts + slab.groups);
   if (cold) s.guess = highest;
-  std::size_t o = 0;
-  for (std::size_t i = 0; i < m; ++i) {
-    const std::uint32_t g = s.group_of.data()[i];
-    const std::uint32_t key = key_at(s, i);
-    const bool tie = key == cuts[g];
-    const bool take = key > cuts[g] || (tie && quotas[g] > 0);
-    // Write always, advance if taken: a branch here is a coin toss.
-    out.indices[o] = s.indices.data()[i];
-    out.values[o] = s.values.data()[i];
-    quotas[g] -= tie && take ? 1U : 0U;
-    o += take ? 1U : 0U;
+  std::size_t expected = 0;
+  for (std::size_t g = 0; g < slab.groups; ++g) {
+    expected += std::min(job.k, candidates_of(job, g));
   }
+  std::size_t o = job.kernels.emit_grouped(
+      {s.indices.data(), s.values.data(), m}, m, s.group_of.data(), cuts,
+      expected, out.indices, out.values);
+  if (o != expected) o = emit_groups_tied(job, m, out);
   clear_selected(job, out, o);
   if (!s.saved.empty()) show_nonfinite(job.source, s.saved);
   return o;
@@ -393,7 +413,7 @@ void reserve(RowScratch& s, const Slab& slab) {
 
 std::int64_t target_of(std::size_t k, std::size_t groups) {
   // With many groups one that falls short costs a scan of them all.
-  const double deviations = groups > 64 ? 4 : groups > 1 ? 2 : 2.5;
+  const double deviations = groups > 64 ? 4 : groups == 1 ? 2.5 : k > 4 ? 3 : 2;
   const auto wanted = static_cast<double>(k);
   return static_cast<std::int64_t>(wanted + deviations * std::sqrt(wanted) +
                                    1.5);
