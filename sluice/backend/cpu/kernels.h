@@ -108,8 +108,8 @@ struct Kernels {
   // `most`.
   std::size_t (*emit_grouped)(const Candidates& from, std::size_t m,
                               const std::uint32_t* group_of,
-                              const std::uint32_t* cuts, std::uint32_t* indices,
-                              float* values);
+                              const std::uint32_t* cuts, std::size_t most,
+                              std::uint32_t* indices, float* values);
   std::size_t (*count_ge)(const float* values, std::size_t m,
                           std::uint32_t cut);
   // Copies the k <= m largest of m <= kSmall candidates, ties to the first,
