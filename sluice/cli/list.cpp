@@ -7,6 +7,8 @@
 #include "sluice/codec/codec.h"
 #include "sluice/core/error.h"
 #include "sluice/feedback/feedback.h"
+#include "sluice/sparsify/exceptions.h"
+#include "sluice/sparsify/schedule.h"
 #include "sluice/sparsify/sparsifier.h"
 
 namespace sluice {
@@ -30,6 +32,8 @@ constexpr Kind kKinds[] = {
     {"sparsifiers", [] { return describe_all(sparsifiers()); }},
     {"feedback", [] { return describe_all(feedbacks()); }},
     {"codecs", &codec_descriptions},
+    {"schedules", &schedule_descriptions},
+    {"exceptions", &exception_descriptions},
 };
 
 Json to_json(const Description& d) {

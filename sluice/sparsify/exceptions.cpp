@@ -128,6 +128,19 @@ Exceptions Exceptions::from_json(std::string_view text) {
   return all;
 }
 
+std::vector<Description> exception_descriptions() {
+  const Exceptions defaults;
+  return {
+      {"dense_rank",
+       "tensors of at most so many dimensions stay dense",
+       {{"value", std::to_string(defaults.dense_rank), "dimensions"}}},
+      {"dense_below",
+       "tensors of fewer elements stay dense",
+       {{"value", std::to_string(defaults.dense_below), "elements"}}},
+      {"dense", "tensors whose names match stay dense", {}},
+      {"no_feedback", "tensors whose names match lose what is not sent", {}}};
+}
+
 std::string print_treatments(std::span<const TensorInfo> tensors,
                              std::span<const Treatment> treatments) {
   std::string out;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/core/params.h"
+
 namespace sluice {
 
 struct TensorInfo {
@@ -39,6 +41,9 @@ struct Exceptions {
   // {"dense": [...], "no_feedback": [...], "dense_below": n, "dense_rank": n}
   static Exceptions from_json(std::string_view json);
 };
+
+// The rules with their defaults, for listings.
+std::vector<Description> exception_descriptions();
 
 bool matches(std::string_view pattern, std::string_view name);
 

@@ -66,4 +66,12 @@ double DensitySchedule::density(std::uint64_t epoch) const {
   return epoch < warmup_.size() ? warmup_[epoch] : target_;
 }
 
+std::vector<Description> schedule_descriptions() {
+  const Description::Parameter epochs = {"epochs", "", "length, at least 1"};
+  return {{"constant", "the target density throughout: an empty text", {}},
+          {"warmup", "DGC's exponential way down to the target", {epochs}},
+          {"dense", "dense epochs first, then the target", {epochs}},
+          {"list", "d1,d2,...: one density per epoch, then the target", {}}};
+}
+
 }  // namespace sluice

@@ -29,4 +29,7 @@ class DensitySchedule {
   std::vector<double> warmup_;
 };
 
+// What there is, for listings.
+std::vector<Description> schedule_descriptions();
+
 }  // namespace sluice
