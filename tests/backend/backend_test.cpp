@@ -9,6 +9,7 @@
 #include "sluice/backend/cpu/kernels.h"
 #include "sluice/backend/cpu/selector.h"
 #include "sluice/backend/cpu/thread_pool.h"
+#include "sluice/core/hash.h"
 #include "sluice/core/key.h"
 #include "support.h"
 
@@ -221,6 +222,31 @@ TEST(Kernels, PatternEqualsThePlainVersion) {
       }
       EXPECT_EQ(got.recorded, o);
       EXPECT_EQ(got.nonfinite, bad);
+    }
+  }
+}
+
+TEST(Kernels, GroupsEqualTheRemainder) {
+  for (const Kernels* kernels : kernel_tables()) {
+    for (const std::uint32_t stride : {1U, 2U, 9U, 49U, 64U, 1000U, 65537U}) {
+      std::vector<std::uint32_t> indices;
+      for (std::uint64_t i = 0; i < 1003; ++i) {
+        // Also right below and at multiples, where a quotient could be off.
+        const auto x = static_cast<std::uint32_t>(
+            i % 3 == 0 ? mix64(i) % (1U << 24)
+                       : (1U << 24) / stride * stride - i % 3 -
+                             i / 3 * stride % (1U << 23));
+        indices.push_back(x % (1U << 24) + 77);
+      }
+      for (const unsigned shift : {0U, 6U}) {
+        std::vector<std::uint32_t> groups(indices.size());
+        kernels->groups_of(indices.data(), indices.size(), 77, stride, shift,
+                           groups.data());
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+          ASSERT_EQ(groups[i], ((indices[i] - 77) % stride) >> shift)
+              << kernels->name << " " << indices[i] - 77 << " % " << stride;
+        }
+      }
     }
   }
 }

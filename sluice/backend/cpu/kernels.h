@@ -110,6 +110,11 @@ struct Kernels {
                               const std::uint32_t* group_of,
                               const std::uint32_t* cuts, std::size_t most,
                               std::uint32_t* indices, float* values);
+  // groups[i] = ((indices[i] - base) % stride) >> shift, for differences below
+  // 2^24.
+  void (*groups_of)(const std::uint32_t* indices, std::size_t m,
+                    std::uint32_t base, std::uint32_t stride, unsigned shift,
+                    std::uint32_t* groups);
   std::size_t (*count_ge)(const float* values, std::size_t m,
                           std::uint32_t cut);
   // Copies the k <= m largest of m <= kSmall candidates, ties to the first,

@@ -84,6 +84,20 @@ struct Ymm {
   static I gather(const std::uint32_t* p, I i) {
     return _mm256_i32gather_epi32(reinterpret_cast<const int*>(p), i, 4);
   }
+  static F gather_float(const float* p, I i) {
+    return _mm256_i32gather_ps(p, i, 4);
+  }
+  static F to_float(I a) { return _mm256_cvtepi32_ps(a); }
+  static I to_int(F x) { return _mm256_cvttps_epi32(x); }
+  static I times(I a, I b) { return _mm256_mullo_epi32(a, b); }
+  static I minus(I a, I b) { return _mm256_sub_epi32(a, b); }
+  static I shift_right(I a, unsigned n) {
+    return _mm256_srl_epi32(a, _mm_cvtsi32_si128(static_cast<int>(n)));
+  }
+  static I add_where(I a, I b, M m) {
+    return _mm256_add_epi32(a, _mm256_and_si256(b, m));
+  }
+  static M wrapped(I a) { return _mm256_srai_epi32(a, 31); }
   // Keys and thresholds have no sign bit, so the signed compare will do.
   static M ge(I a, I b) {
     return _mm256_cmpeq_epi32(_mm256_max_epi32(a, b), a);
@@ -106,6 +120,10 @@ struct Ymm {
   }
   static F blend(F x, F y, M m) {
     return _mm256_blendv_ps(x, y, _mm256_castsi256_ps(m));
+  }
+  static void compress_index(std::uint32_t* ip, I i, M m) {
+    const I order = load_int(kCompress.lane[lanes(m)]);
+    store_int(ip, _mm256_permutevar8x32_epi32(i, order));
   }
   static void compress(std::uint32_t* ip, I i, float* vp, F v, M m) {
     const I order = load_int(kCompress.lane[lanes(m)]);

@@ -60,6 +60,20 @@ struct Zmm {
   static I gather(const std::uint32_t* p, I i) {
     return _mm512_i32gather_epi32(i, p, 4);
   }
+  static F gather_float(const float* p, I i) {
+    return _mm512_i32gather_ps(i, p, 4);
+  }
+  static F to_float(I a) { return _mm512_cvtepi32_ps(a); }
+  static I to_int(F x) { return _mm512_cvttps_epi32(x); }
+  static I times(I a, I b) { return _mm512_mullo_epi32(a, b); }
+  static I minus(I a, I b) { return _mm512_sub_epi32(a, b); }
+  static I shift_right(I a, unsigned n) {
+    return _mm512_srl_epi32(a, _mm_cvtsi32_si128(static_cast<int>(n)));
+  }
+  static I add_where(I a, I b, M m) {
+    return _mm512_mask_add_epi32(a, m, a, b);
+  }
+  static M wrapped(I a) { return _mm512_movepi32_mask(a); }
   static M ge(I a, I b) { return _mm512_cmpge_epu32_mask(a, b); }
   static M mask_and_not(M a, M b) { return _kandn_mask16(b, a); }
   static M mask_or(M a, M b) { return _kor_mask16(a, b); }
@@ -79,6 +93,9 @@ struct Zmm {
   static F blend(F x, F y, M m) { return _mm512_mask_mov_ps(x, m, y); }
   // Compress in a register and store the whole vector: vpcompressd to memory
   // takes 13 times as long on Zen 4.
+  static void compress_index(std::uint32_t* ip, I i, M m) {
+    _mm512_storeu_si512(ip, _mm512_maskz_compress_epi32(m, i));
+  }
   static void compress(std::uint32_t* ip, I i, float* vp, F v, M m) {
     _mm512_storeu_si512(ip, _mm512_maskz_compress_epi32(m, i));
     _mm512_storeu_ps(vp, _mm512_maskz_compress_ps(m, v));

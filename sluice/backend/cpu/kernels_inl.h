@@ -55,6 +55,17 @@ struct Scalar {
   static I plus(I a, I b) { return a + b; }
   static M ge(I a, I b) { return a >= b; }
   static I gather(const std::uint32_t* p, I i) { return p[i]; }
+  static F gather_float(const float* p, I i) { return p[i]; }
+  static F to_float(I a) { return static_cast<float>(a); }
+  static I to_int(F x) { return static_cast<std::uint32_t>(x); }
+  static I times(I a, I b) { return a * b; }
+  static I minus(I a, I b) { return a - b; }
+  static I shift_right(I a, unsigned n) { return a >> n; }
+  static I add_where(I a, I b, M m) { return m ? a + b : a; }
+  static M wrapped(I a) { return a >> 31 != 0; }
+  static void compress_index(std::uint32_t* ip, I i, M m) {
+    if (m) *ip = i;
+  }
   static M mask_and_not(M a, M b) { return a && !b; }
   static M mask_or(M a, M b) { return a || b; }
   static I count_up(I a, M m) { return a + (m ? 1U : 0U); }
@@ -240,11 +251,14 @@ StreamResult stream(const StreamArgs& a) {
   return {};
 }
 
+// Records indices only: their values are read back, while they are in the
+// cache, for the few that passed.
 template <class V, Mode kMode>
 inline __attribute__((always_inline)) std::size_t pattern_span(
     const PatternArgs& a, std::size_t i, std::size_t end, std::size_t phase,
     StreamResult& out) {
   const std::size_t step = V::kWidth % a.stride;
+  typename V::I index = V::iota(static_cast<std::uint32_t>(i));
   for (; i + V::kWidth <= end; i += V::kWidth) {
     typename V::F old;
     typename V::F acc = accumulated<V, kMode>(a.source, i, old);
@@ -252,29 +266,80 @@ inline __attribute__((always_inline)) std::size_t pattern_span(
     const typename V::M bad = V::ge(key, V::broadcast_int(kInfKey));
     const typename V::M hit =
         V::mask_and_not(V::ge(key, V::load_int(a.pattern + phase)), bad);
-    V::compress(a.out.indices + out.recorded,
-                V::iota(a.base + static_cast<std::uint32_t>(i)),
-                a.out.values + out.recorded, acc, hit);
+    V::compress_index(a.out.indices + out.recorded, index, hit);
     out.recorded += V::popcount(hit);
     if (__builtin_expect(V::any(bad), 0)) {
       out.nonfinite += V::popcount(bad);
       acc = V::blend(acc, old, bad);
     }
     keep<V, kMode>(a.source, i, acc);
+    index = V::plus(index, V::broadcast_int(V::kWidth));
     phase += step;
     phase -= phase >= a.stride ? a.stride : 0;
   }
   return phase;
 }
 
+// The values of candidates [from, to), whose indices count from 0, and then
+// their indices from a.base.
+template <class V, Mode kMode>
+inline void read_back(const PatternArgs& a, std::size_t from, std::size_t to) {
+  constexpr bool kGradient = kMode == Mode::kGradient;
+  const float* x = kGradient ? a.source.gradient : a.source.memory;
+  std::uint32_t* indices = a.out.indices;
+  const typename V::I base = V::broadcast_int(a.base);
+  std::size_t j = from;
+  for (; j + V::kWidth <= to; j += V::kWidth) {
+    const typename V::I index = V::load_int(indices + j);
+    typename V::F value = V::gather_float(x, index);
+    if (kGradient) value = V::mul(value, V::broadcast(a.source.gamma));
+    V::store(a.out.values + j, value);
+    V::store_int(indices + j, V::plus(index, base));
+  }
+  for (; j < to; ++j) {
+    const float value = x[indices[j]];
+    a.out.values[j] = kGradient ? value * a.source.gamma : value;
+    indices[j] += a.base;
+  }
+}
+
 template <class V, Mode kMode>
 StreamResult pattern_as(const PatternArgs& args) {
+  constexpr std::size_t kBlock = 8192;
   const PatternArgs a = args;
   StreamResult out;
-  const std::size_t vector_end = a.n / V::kWidth * V::kWidth;
-  const std::size_t phase = pattern_span<V, kMode>(a, 0, vector_end, 0, out);
-  pattern_span<Scalar, kMode>(a, vector_end, a.n, phase, out);
+  std::size_t phase = 0;
+  for (std::size_t i = 0; i < a.n; i += kBlock) {
+    const std::size_t end = i + kBlock < a.n ? i + kBlock : a.n;
+    const std::size_t whole = i + (end - i) / V::kWidth * V::kWidth;
+    const std::size_t before = out.recorded;
+    phase = pattern_span<V, kMode>(a, i, whole, phase, out);
+    phase = pattern_span<Scalar, kMode>(a, whole, end, phase, out);
+    read_back<V, kMode>(a, before, out.recorded);
+  }
   return out;
+}
+
+// (index % stride) >> shift for indices below 2^24, where floats are exact; the
+// quotient may be one off.
+template <class V>
+void groups_of(const std::uint32_t* indices, std::size_t m, std::uint32_t base,
+               std::uint32_t stride, unsigned shift, std::uint32_t* groups) {
+  const typename V::F inverse = V::broadcast(1.0F / static_cast<float>(stride));
+  const typename V::I width = V::broadcast_int(stride);
+  const typename V::I negative = V::broadcast_int(0U - stride);
+  const typename V::I first = V::broadcast_int(base);
+  std::size_t i = 0;
+  for (; i + V::kWidth <= m; i += V::kWidth) {
+    const typename V::I x = V::minus(V::load_int(indices + i), first);
+    const typename V::I q = V::to_int(V::mul(V::to_float(x), inverse));
+    // One too many: x - q * stride has wrapped round to above x.
+    typename V::I r = V::minus(x, V::times(q, width));
+    r = V::add_where(r, width, V::wrapped(r));
+    r = V::add_where(r, negative, V::ge(r, width));
+    V::store_int(groups + i, V::shift_right(r, shift));
+  }
+  for (; i < m; ++i) groups[i] = ((indices[i] - base) % stride) >> shift;
 }
 
 template <class V>
@@ -573,7 +638,8 @@ void statistics(const Source& source, std::size_t n, bool sums,
 
 template <class V>
 constexpr Kernels table(std::string_view name) {
-  return {name,         &add<V>,       &accumulate<V>, &stream<V>,
-          &pattern<V>,  &emit<V>,      &collect<V>,    &emit_grouped<V>,
-          &count_ge<V>, &top_small<V>, &cut_small<V>,  &statistics<V>};
+  return {name,          &add<V>,      &accumulate<V>, &stream<V>,
+          &pattern<V>,   &emit<V>,     &collect<V>,    &emit_grouped<V>,
+          &groups_of<V>, &count_ge<V>, &top_small<V>,  &cut_small<V>,
+          &statistics<V>};
 }

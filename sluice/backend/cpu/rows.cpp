@@ -11,6 +11,7 @@ namespace sluice::cpu {
 namespace {
 
 constexpr std::size_t kEdge = RowGeometry::kTileEdge;
+constexpr std::size_t kExactInFloat = 1U << 24;
 
 // A contiguous stretch of `size` elements in which element j belongs to group
 // (j % stride) >> shift: one row (stride 1), interleaved rows (shift 0), or
@@ -225,6 +226,22 @@ StreamResult scan_groups(Job& job, const Slab& slab, const Source& source) {
        {job.s.indices.data(), job.s.values.data(), slab.size}});
 }
 
+// The group of each candidate.
+void find_groups(Job& job, const Slab& slab, std::size_t m) {
+  RowScratch& s = job.s;
+  const auto stride = static_cast<std::uint32_t>(slab.stride);
+  const std::uint32_t first = index_of(job, slab.start);
+  if (slab.size < kExactInFloat) {
+    job.kernels.groups_of(s.indices.data(), m, first, stride, slab.shift,
+                          s.group_of.data());
+    return;
+  }
+  const FastMod column(stride);
+  for (std::size_t i = 0; i < m; ++i) {
+    s.group_of.data()[i] = column(s.indices.data()[i] - first) >> slab.shift;
+  }
+}
+
 // For k <= 2: each group's cut and quota in one pass over the candidates.
 void tally_top_two(Job& job, const Slab& slab, std::size_t m) {
   RowScratch& s = job.s;
@@ -233,12 +250,10 @@ void tally_top_two(Job& job, const Slab& slab, std::size_t m) {
   std::uint32_t* counts = s.starts.data();
   std::fill_n(first, 2 * slab.groups, 0U);
   std::fill_n(counts, slab.groups, 0U);
-  const FastMod column(static_cast<std::uint32_t>(slab.stride));
-  const std::uint32_t base = index_of(job, slab.start);
+  find_groups(job, slab, m);
   for (std::size_t i = 0; i < m; ++i) {
-    const std::uint32_t g = column(s.indices.data()[i] - base) >> slab.shift;
+    const std::uint32_t g = s.group_of.data()[i];
     const std::uint32_t key = key_at(s, i);
-    s.group_of.data()[i] = g;
     ++counts[g];
     second[g] = std::max(second[g], std::min(first[g], key));
     first[g] = std::max(first[g], key);
@@ -257,13 +272,8 @@ void sort_into_groups(Job& job, const Slab& slab, std::size_t m) {
   std::uint32_t* starts = s.starts.data();
   std::uint32_t* group_of = s.group_of.data();
   std::fill_n(starts, slab.groups + 2, 0U);
-  const FastMod column(static_cast<std::uint32_t>(slab.stride));
-  const std::uint32_t first = index_of(job, slab.start);
-  for (std::size_t i = 0; i < m; ++i) {
-    const std::uint32_t g = column(s.indices.data()[i] - first) >> slab.shift;
-    group_of[i] = g;
-    ++starts[g + 2];
-  }
+  find_groups(job, slab, m);
+  for (std::size_t i = 0; i < m; ++i) ++starts[group_of[i] + 2];
   for (std::size_t g = 1; g < slab.groups; ++g) starts[g + 1] += starts[g];
   for (std::size_t i = 0; i < m; ++i) {
     s.keys.data()[starts[group_of[i] + 1]++] = key_at(s, i);
@@ -404,7 +414,7 @@ void reserve(RowScratch& s, const Slab& slab) {
   s.values.grow(slab.size + 1024 + kSlack);
   if (slab.stride == 1) return;
   s.keys.grow(std::max(slab.size, 2 * slab.groups) + kSlack);
-  s.group_of.grow(slab.size);
+  s.group_of.grow(slab.size + kSlack);
   s.pattern.grow(slab.stride + 16);
   s.starts.grow(slab.groups + 2);
   s.cuts.grow(slab.groups);
@@ -413,7 +423,7 @@ void reserve(RowScratch& s, const Slab& slab) {
 
 std::int64_t target_of(std::size_t k, std::size_t groups) {
   // With many groups one that falls short costs a scan of them all.
-  const double deviations = groups > 64 ? 4 : groups == 1 ? 2.5 : k > 4 ? 3 : 2;
+  const double deviations = groups > 64 ? 4 : groups == 1 || k <= 4 ? 2.5 : 3;
   const auto wanted = static_cast<double>(k);
   return static_cast<std::int64_t>(wanted + deviations * std::sqrt(wanted) +
                                    1.5);
