@@ -5,6 +5,7 @@
 
 #include "sluice/cli/commands.h"
 #include "sluice/codec/codec.h"
+#include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/error.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/sparsify/exceptions.h"
@@ -32,6 +33,7 @@ constexpr Kind kKinds[] = {
     {"sparsifiers", [] { return describe_all(sparsifiers()); }},
     {"feedback", [] { return describe_all(feedbacks()); }},
     {"codecs", &codec_descriptions},
+    {"collectives", [] { return describe_all(collectives()); }},
     {"schedules", &schedule_descriptions},
     {"exceptions", &exception_descriptions},
 };

@@ -1,17 +1,25 @@
 #pragma once
 
-#include <memory>
-#include <string_view>
-
 #include "sluice/collective/sparse_allreduce.h"
-#include "sluice/comm/communicator.h"
 
 namespace sluice {
 
-// Every rank gets every rank's entries and adds them in rank order: the exact
-// sum of what was selected. One exchange, (P - 1) k entries received.
-std::unique_ptr<SparseAllreduce> make_allgather(
-    Backend& backend, Communicator& communicator,
-    std::string_view codec = "auto");
+// Every rank sends its entries to every other and adds all of them in rank
+// order.
+class Allgather final : public SparseAllreduce {
+ public:
+  static constexpr std::string_view kName = "allgather";
+  static constexpr std::string_view kSummary =
+      "every list to every rank: exact, (P - 1) k entries received";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  explicit Allgather(const Params&) {}
+  std::string_view name() const override { return kName; }
+
+ private:
+  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
+           Entries& returned) override;
+};
 
 }  // namespace sluice

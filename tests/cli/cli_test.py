@@ -26,7 +26,7 @@ SPARSIFIERS = {
 }
 FEEDBACK = {"none", "residual", "dgc"}
 CODECS = {"auto", "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32", "raw64"}
-KINDS = ("sparsifiers", "feedback", "codecs", "schedules", "exceptions")
+KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "schedules", "exceptions")
 DATA = ("randn", "laplace", "t3", "equal", "zeros", "ramp")
 
 SELECT = ("bench", "select", "--steps", "1", "--sparsifier", "topk", "--density", "0.01")

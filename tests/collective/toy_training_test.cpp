@@ -5,8 +5,7 @@
 #include <cmath>
 #include <thread>
 
-#include "sluice/codec/codec.h"
-#include "sluice/collective/allgather.h"
+#include "sluice/collective/sparse_allreduce.h"
 #include "sluice/comm/threads/threads.h"
 #include "support.h"
 
@@ -66,24 +65,26 @@ Training train(const std::string& sparsifier, const std::string& feedback,
     o.backend = backend;
     o.tensors = {{kRows, kCols}};
     Rig rig(o);
-    auto allreduce = make_allgather(rig.backend(), *ranks[r]);
-    Buffer mean = rig.backend().allocate(kSize * sizeof(float));
+    auto allreduce = make_collective("allgather");
+    std::vector<float> update(kSize);
     for (std::uint64_t step = 0; step < steps; ++step) {
       double loss = 0;
       grads[step][r] = gradient(run.weights[r], r, step, loss);
       if (r == 0 && step == 0) run.first_loss = loss;
       if (r == 0) run.last_loss = loss;
-      rig.step(grads[step][r], density, false);
-      SparseBlock undelivered;
-      allreduce->reduce(rig.stream(),
-                        {rig.feedback().staged(), rig.feedback().values(),
-                         rig.feedback().rows(), step},
-                        mean.data<float>(), undelivered);
-      rig.feedback().put_back(rig.stream(), undelivered);
-      rig.feedback().commit(rig.stream());
-      std::vector<float> update(kSize);
-      rig.backend().copy_out(
-          rig.stream(), std::as_writable_bytes(std::span(update)), mean.data());
+      const Sent sent = rig.step(grads[step][r], density, false);
+      const Entries mine = {sent.indices, sent.values};
+      Entries returned;
+      allreduce->reduce(
+          *ranks[r],
+          {mine, kSize, sent.report.budget, step, rig.feedback().values(), {}},
+          update, returned);
+      EXPECT_EQ(returned.size(), 0U);
+      if (vote(*ranks[r], step, true) == Decision::kCommit) {
+        rig.feedback().commit(rig.stream());
+      } else {
+        rig.rollback();
+      }
       rig.backend().wait(rig.backend().record(rig.stream()));
       for (std::size_t i = 0; i < kSize; ++i) {
         run.weights[r][i] -= 0.01F * update[i];
@@ -140,43 +141,6 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& c) {
       return safe_name(std::get<0>(c.param) + "_" + std::get<1>(c.param));
     });
-
-TEST(ThreadRanks, NamesARankThatNeverComes) {
-  auto ranks = make_thread_ranks(3, std::chrono::milliseconds(50));
-  std::vector<std::string> messages(2);
-  const auto worker = [&](std::size_t r) {
-    std::vector<std::vector<std::byte>> all;
-    try {
-      ranks[r]->all_gather({}, 7, 0, all);
-    } catch (const CommError& e) {
-      messages[r] = e.what();
-      EXPECT_EQ(e.peer(), 2U);
-    }
-  };
-  std::thread other(worker, 1);
-  worker(0);
-  other.join();
-  for (const std::string& m : messages) {
-    EXPECT_NE(m.find("heard nothing from rank 2 for 50 ms in step 7"),
-              std::string::npos)
-        << m;
-  }
-  // It stays failed.
-  std::vector<std::vector<std::byte>> all;
-  EXPECT_THROW(ranks[2]->all_gather({}, 7, 0, all), CommError);
-}
-
-TEST(ThreadRanks, NoticesAPeerInAnotherStep) {
-  auto ranks = make_thread_ranks(2);
-  std::string message;
-  std::thread other([&] {
-    std::vector<std::vector<std::byte>> all;
-    EXPECT_THROW(ranks[1]->all_gather({}, 4, 0, all), CommError);
-  });
-  std::vector<std::vector<std::byte>> all;
-  EXPECT_THROW(ranks[0]->all_gather({}, 3, 0, all), CommError);
-  other.join();
-}
 
 }  // namespace
 }  // namespace sluice::testing

@@ -8,8 +8,8 @@
 
 #include "sluice/backend/cpu/bits.h"
 #include "sluice/backend/cpu/wire_index.h"
+#include "sluice/core/checksum.h"
 #include "sluice/core/half.h"
-#include "sluice/core/hash.h"
 #include "sluice/core/key.h"
 
 namespace sluice::cpu::wire {
@@ -130,34 +130,6 @@ WireError read_values(std::span<const std::byte> in, ValueForm form,
   return WireError::kNone;
 }
 
-struct Hash {
-  std::uint64_t lane[4] = {0x9ae16a3b2f90404fULL, 0xc949d7c7509e6557ULL,
-                           0xff51afd7ed558ccdULL, 0xc4ceb9fe1a85ec53ULL};
-
-  void add(std::span<const std::byte> bytes) {
-    constexpr std::uint64_t kPrime = 0x9e3779b97f4a7c15ULL;
-    const std::size_t words = bytes.size() / 8;
-    std::size_t i = 0;
-    for (; i + 4 <= words; i += 4) {
-      for (std::size_t l = 0; l < 4; ++l) {
-        lane[l] = (lane[l] ^ load_word(bytes.data(), i + l)) * kPrime;
-      }
-    }
-    for (; i < words; ++i) {
-      lane[i % 4] = (lane[i % 4] ^ load_word(bytes.data(), i)) * kPrime;
-    }
-    std::uint64_t tail = bytes.size();
-    for (std::size_t b = words * 8; b < bytes.size(); ++b) {
-      tail = tail << 8 | static_cast<std::uint64_t>(bytes[b]);
-    }
-    lane[0] = (lane[0] ^ tail) * kPrime;
-  }
-  std::uint32_t fold() const {
-    const std::uint64_t h = mix64(mix64(lane[0], lane[1]), lane[2], lane[3]);
-    return static_cast<std::uint32_t>(h ^ (h >> 32));
-  }
-};
-
 bool all_finite(std::span<const float> values) {
   std::uint32_t bad = 0;
   for (const float v : values) bad |= magnitude_key(v) >= kInfKey ? 1U : 0U;
@@ -198,7 +170,7 @@ WireError check_header(const WireHeader& h, std::size_t bytes, std::uint64_t n,
 
 std::uint32_t checksum(std::span<const std::byte> header_without_it,
                        std::span<const std::byte> payload) {
-  Hash hash;
+  Checksum hash;
   hash.add(header_without_it);
   hash.add(payload);
   return hash.fold();

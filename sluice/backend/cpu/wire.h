@@ -47,9 +47,7 @@ template <class Index>
 DecodeResult decode(std::span<const std::byte> in, std::uint64_t n,
                     std::span<Index> indices, std::span<float> values);
 
-// Four independent multiplicative hashes over 64-bit words, folded to 32 bits.
-// Each step is a bijection of its lane, so what goes unseen is one change in
-// 2^32, and it runs at memory speed on any machine.
+// See core/checksum.h.
 std::uint32_t checksum(std::span<const std::byte> header_without_it,
                        std::span<const std::byte> payload);
 

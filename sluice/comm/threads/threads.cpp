@@ -1,114 +1,136 @@
 #include "sluice/comm/threads/threads.h"
 
+#include <algorithm>
 #include <condition_variable>
-#include <mutex>
-#include <optional>
+#include <deque>
+#include <thread>
 
 #include "sluice/core/error.h"
 
 namespace sluice {
 namespace {
 
-struct Arrival {
-  std::uint64_t step = 0;
-  std::uint32_t phase = 0;
-  std::vector<std::byte> bytes;
-};
+using Clock = Communicator::Clock;
 
-// One meeting of all ranks after another.
+// The mailboxes of all pairs.
 struct Hub {
-  explicit Hub(std::size_t size) : arrivals(size) {}
+  Hub(std::size_t ranks, const ThreadRankOptions& o)
+      : size(ranks),
+        options(o),
+        boxes(ranks * ranks),
+        posted(ranks, 0),
+        stuck(ranks, false) {}
 
+  std::deque<Bytes>& box(std::size_t from, std::size_t to) {
+    return boxes[from * size + to];
+  }
+
+  std::size_t size;
+  ThreadRankOptions options;
   std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<std::optional<Arrival>> arrivals;
-  std::size_t arrived = 0;
-  std::size_t left = 0;  // ranks that have copied the current meeting
-  std::optional<CommError> failure;
+  std::condition_variable arrived;
+  std::vector<std::deque<Bytes>> boxes;
+  std::vector<std::uint64_t> posted;
+  // Ranks that have looked for messages in vain since the last one was posted,
+  // or are gone.
+  std::vector<bool> stuck;
+  std::vector<bool> gone = std::vector<bool>(size, false);
 };
 
 class ThreadRank final : public Communicator {
  public:
-  ThreadRank(std::shared_ptr<Hub> hub, std::size_t rank,
-             std::chrono::milliseconds deadline)
-      : hub_(std::move(hub)), rank_(rank), deadline_(deadline) {}
+  ThreadRank(std::shared_ptr<Hub> hub, std::size_t rank)
+      : hub_(std::move(hub)), rank_(rank) {}
+  ~ThreadRank() override {
+    const std::lock_guard lock(hub_->mutex);
+    hub_->gone[rank_] = true;
+  }
 
   std::size_t rank() const override { return rank_; }
-  std::size_t size() const override { return hub_->arrivals.size(); }
+  std::size_t size() const override { return hub_->size; }
 
-  void all_gather(std::span<const std::byte> mine, std::uint64_t step,
-                  std::uint32_t phase,
-                  std::vector<std::vector<std::byte>>& all) override {
-    const auto until = std::chrono::steady_clock::now() + deadline_;
+ protected:
+  void post(std::size_t peer, Bytes frame) override {
+    {
+      const std::lock_guard lock(hub_->mutex);
+      const std::uint64_t number = hub_->posted[rank_]++;
+      const ThreadRankOptions& o = hub_->options;
+      const Fate fate = o.fault == nullptr
+                            ? Fate::kDeliver
+                            : o.fault(o.context, rank_, peer, number);
+      if (fate == Fate::kDrop) return;
+      if (fate == Fate::kCorrupt) frame.back() ^= std::byte{0x10};
+      hub_->box(rank_, peer).push_back(std::move(frame));
+      hub_->stuck.assign(hub_->size, false);
+    }
+    hub_->arrived.notify_all();
+  }
+
+  bool poll(std::size_t peer, Bytes& frame) override {
+    const std::lock_guard lock(hub_->mutex);
+    auto& box = hub_->box(peer, rank_);
+    if (box.empty()) return false;
+    frame = std::move(box.front());
+    box.pop_front();
+    return true;
+  }
+
+  void idle(Clock::time_point until) override {
+    if (ManualClock* clock = hub_->options.clock) {
+      wait_with(*clock, until);
+      return;
+    }
     std::unique_lock lock(hub_->mutex);
-    // The last meeting may not be over for everyone.
-    wait(lock, until, step, [&] { return !hub_->arrivals[rank_].has_value(); });
-    hub_->arrivals[rank_] = {step, phase, {mine.begin(), mine.end()}};
-    ++hub_->arrived;
-    hub_->changed.notify_all();
-    wait(lock, until, step, [&] { return hub_->arrived == size(); });
-    check_same(step, phase);
-    all.resize(size());
-    for (std::size_t r = 0; r < size(); ++r) {
-      all[r].assign(hub_->arrivals[r]->bytes.begin(),
-                    hub_->arrivals[r]->bytes.end());
-    }
-    if (++hub_->left == size()) {
-      for (auto& arrival : hub_->arrivals) arrival.reset();
-      hub_->arrived = hub_->left = 0;
-      hub_->changed.notify_all();
-    }
+    hub_->arrived.wait_until(
+        lock, std::min(until, Clock::now() + std::chrono::milliseconds(1)));
+  }
+
+  Clock::time_point now() const override {
+    return hub_->options.clock != nullptr ? hub_->options.clock->now()
+                                          : Clock::now();
   }
 
  private:
-  template <class Done>
-  void wait(std::unique_lock<std::mutex>& lock,
-            std::chrono::steady_clock::time_point until, std::uint64_t step,
-            Done&& done) {
-    const auto ready = [&] { return hub_->failure.has_value() || done(); };
-    if (!hub_->changed.wait_until(lock, until, ready)) {
-      std::size_t missing = rank_;
-      for (std::size_t r = size(); r-- > 0;) {
-        if (!hub_->arrivals[r].has_value()) missing = r;
+  void wait_with(ManualClock& clock, Clock::time_point until) {
+    {
+      const std::lock_guard lock(hub_->mutex);
+      hub_->stuck[rank_] = true;
+      bool all = true;
+      for (std::size_t r = 0; r < hub_->size; ++r) {
+        all = all && (hub_->stuck[r] || hub_->gone[r]);
       }
-      fail(concat("[all_gather] rank ", rank_, " heard nothing from rank ",
-                  missing, " for ", deadline_.count(), " ms in step ", step,
-                  "; is it still running?"),
-           missing);
+      if (all) {
+        clock.move_to(until);
+        hub_->stuck.assign(hub_->size, false);
+        return;
+      }
     }
-    if (hub_->failure.has_value()) throw CommError(*hub_->failure);
-  }
-  void check_same(std::uint64_t step, std::uint32_t phase) {
-    for (std::size_t r = 0; r < size(); ++r) {
-      const Arrival& other = *hub_->arrivals[r];
-      if (other.step == step && other.phase == phase) continue;
-      fail(concat("[all_gather] all ranks must be in the same step and phase, "
-                  "rank ",
-                  rank_, " is in ", step, "/", phase, " and rank ", r, " in ",
-                  other.step, "/", other.phase),
-           r);
-    }
-  }
-  [[noreturn]] void fail(const std::string& message, std::size_t peer) {
-    hub_->failure.emplace(message, rank_, peer);
-    hub_->changed.notify_all();
-    throw CommError(*hub_->failure);
+    std::this_thread::yield();
   }
 
   std::shared_ptr<Hub> hub_;
   std::size_t rank_;
-  std::chrono::milliseconds deadline_;
 };
 
 }  // namespace
 
+Clock::time_point ManualClock::now() const {
+  const std::lock_guard lock(mutex_);
+  return now_;
+}
+
+void ManualClock::move_to(Clock::time_point when) {
+  const std::lock_guard lock(mutex_);
+  now_ = std::max(now_, when);
+}
+
 std::vector<std::unique_ptr<Communicator>> make_thread_ranks(
-    std::size_t size, std::chrono::milliseconds deadline) {
+    std::size_t size, const ThreadRankOptions& options) {
   require(size > 0, "[make_thread_ranks] there must be at least one rank");
-  auto hub = std::make_shared<Hub>(size);
+  auto hub = std::make_shared<Hub>(size, options);
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (std::size_t r = 0; r < size; ++r) {
-    ranks.push_back(std::make_unique<ThreadRank>(hub, r, deadline));
+    ranks.push_back(std::make_unique<ThreadRank>(hub, r));
   }
   return ranks;
 }

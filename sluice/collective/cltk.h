@@ -1,0 +1,26 @@
+#pragma once
+
+#include "sluice/collective/sparse_allreduce.h"
+
+namespace sluice {
+
+// CLT-k (ScaleCom, NeurIPS'20): a leader, another one in each step, tells its
+// indices; all ranks deliver what they have accumulated there, selected or not.
+class Cltk final : public SparseAllreduce {
+ public:
+  static constexpr std::string_view kName = "cltk";
+  static constexpr std::string_view kSummary =
+      "sum at the indices of a rotating leader: k indices, 2 k values";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  explicit Cltk(const Params&) {}
+  std::string_view name() const override { return kName; }
+  bool exact() const override { return false; }
+
+ private:
+  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
+           Entries& returned) override;
+};
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <span>
+
+#include "sluice/collective/entries.h"
+
+// Patterns of messages that the algorithms share.
+
+namespace sluice {
+
+// Calls f(peer) for every other rank, nearest first upwards, so that not all
+// ranks talk to rank 0 at once.
+template <class F>
+void for_others(const Communicator& comm, F&& f) {
+  for (std::size_t d = 1; d < comm.size(); ++d) {
+    f((comm.rank() + d) % comm.size());
+  }
+}
+
+inline void send_to_others(Communicator& comm, std::uint32_t phase,
+                           std::span<const std::byte> bytes) {
+  for_others(comm, [&](std::size_t peer) { comm.send(peer, phase, bytes); });
+}
+
+inline void add_to(const Entries& entries, std::span<float> sum) {
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    sum[entries.indices[i]] += entries.values[i];
+  }
+}
+
+// Ranks folded to a power of two: even ranks below 2 * rest are passive and
+// leave their part to the rank above them.
+struct Fold {
+  Fold(std::size_t rank, std::size_t size);
+
+  bool passive() const { return rank < 2 * rest && rank % 2 == 0; }
+  bool proxy() const { return rank < 2 * rest && rank % 2 == 1; }
+  std::size_t partner() const { return passive() ? rank + 1 : rank - 1; }
+  // Among the active ranks, and back.
+  std::size_t virtual_rank() const {
+    return rank < 2 * rest ? rank / 2 : rank - rest;
+  }
+  std::size_t real_rank(std::size_t v) const {
+    return v < rest ? 2 * v + 1 : v + rest;
+  }
+
+  std::size_t rank;
+  std::size_t power = 1;  // active ranks
+  std::size_t rest = 0;   // folded pairs
+};
+
+}  // namespace sluice

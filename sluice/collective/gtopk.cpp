@@ -1,0 +1,139 @@
+#include "sluice/collective/gtopk.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sluice/collective/exchange.h"
+
+namespace sluice {
+namespace {
+
+// A list and the number of entries that a merge of it may keep.
+struct Ranked {
+  Entries entries;
+  std::uint64_t k = 0;
+};
+
+void send_ranked(Communicator& comm, std::size_t peer, std::uint32_t phase,
+                 const Ranked& list, std::uint64_t n) {
+  Bytes bytes = encode(list.entries, n);
+  bytes.insert(bytes.begin(), sizeof(list.k), std::byte{0});
+  std::memcpy(bytes.data(), &list.k, sizeof(list.k));
+  comm.send(peer, phase, bytes);
+}
+
+Ranked receive_ranked(Communicator& comm, std::size_t peer, std::uint32_t phase,
+                      std::uint64_t n) {
+  const auto bytes = comm.receive(peer, phase);
+  Ranked list;
+  if (bytes.size() < sizeof(list.k)) comm.reject(peer, "a list without a k");
+  std::memcpy(&list.k, bytes.data(), sizeof(list.k));
+  try {
+    list.entries = decode(bytes.subspan(sizeof(list.k)), n, peer);
+  } catch (const std::runtime_error& e) {
+    comm.reject(peer, e.what());
+  }
+  return list;
+}
+
+// The k largest of a + b. Each side cutting by its own k would make ranks
+// disagree, so the larger one counts. a is the lower rank's on both sides.
+Ranked merge_ranked(const Ranked& a, const Ranked& b) {
+  const std::uint64_t k = std::max(a.k, b.k);
+  return {largest(merged(a.entries, b.entries), k), k};
+}
+
+// A rank's own entries of which no share has been cut yet.
+void drop_cut(Entries& alive, const Entries& kept) {
+  alive = inside(alive, kept.indices);
+}
+
+}  // namespace
+
+void Gtopk::run(Communicator& comm, const Contribution& mine,
+                std::span<float> sum, Entries& returned) {
+  const Fold fold(comm.rank(), comm.size());
+  const std::uint64_t n = mine.n;
+  constexpr std::uint32_t kFold = 0;
+  constexpr std::uint32_t kUnfold = 1;
+  constexpr std::uint32_t kRounds = 2;
+  Ranked list = {mine.selected,
+                 std::max<std::uint64_t>(mine.k, mine.selected.size())};
+  Entries alive = mine.selected;
+  if (fold.passive()) {
+    send_ranked(comm, fold.partner(), kFold, list, n);
+    // The result, then which of mine are in it with my share.
+    list = receive_ranked(comm, fold.partner(), kUnfold, n);
+    alive = receive_entries(comm, fold.partner(), kUnfold, n);
+  } else {
+    Entries partners;
+    if (fold.proxy()) {
+      const Ranked folded = receive_ranked(comm, fold.partner(), kFold, n);
+      partners = folded.entries;
+      list = merge_ranked(folded, list);
+      drop_cut(alive, list.entries);
+      drop_cut(partners, list.entries);
+    }
+    for (std::size_t bit = 1; bit < fold.power; bit *= 2) {
+      const std::size_t peer = fold.real_rank(fold.virtual_rank() ^ bit);
+      const auto phase = kRounds + static_cast<std::uint32_t>(bit);
+      send_ranked(comm, peer, phase, list, n);
+      const Ranked other = receive_ranked(comm, peer, phase, n);
+      list = comm.rank() < peer ? merge_ranked(list, other)
+                                : merge_ranked(other, list);
+      drop_cut(alive, list.entries);
+      drop_cut(partners, list.entries);
+    }
+    if (fold.proxy()) {
+      send_ranked(comm, fold.partner(), kUnfold, list, n);
+      comm.send(fold.partner(), kUnfold, encode(partners, n));
+    }
+  }
+  returned = outside(mine.selected, alive.indices);
+  add_to(list.entries, sum);
+}
+
+void GtopkTree::run(Communicator& comm, const Contribution& mine,
+                    std::span<float> sum, Entries& returned) {
+  constexpr std::uint32_t kResult = 0;
+  Ranked list = {mine.selected,
+                 std::max<std::uint64_t>(mine.k, mine.selected.size())};
+  std::vector<Entries> cuts;  // partial sums that this rank cut
+  std::size_t step = 1;
+  for (; step < comm.size(); step *= 2) {
+    const auto phase = 1 + static_cast<std::uint32_t>(step);
+    if (comm.rank() % (2 * step) != 0) {
+      send_ranked(comm, comm.rank() - step, phase, list, mine.n);
+      break;
+    }
+    if (comm.rank() + step >= comm.size()) continue;
+    const Ranked other =
+        receive_ranked(comm, comm.rank() + step, phase, mine.n);
+    const Entries all = merged(list.entries, other.entries);
+    list = merge_ranked(list, other);
+    cuts.push_back(outside(all, list.entries.indices));
+  }
+  Entries result;
+  if (comm.rank() == 0) {
+    result = list.entries;
+  } else {
+    const std::size_t parent = comm.rank() - (comm.rank() & (~comm.rank() + 1));
+    result = receive_entries(comm, parent, kResult, mine.n);
+  }
+  // Down the same tree.
+  const Bytes coded = encode(result, mine.n);
+  for (std::size_t down = step / 2; down > 0; down /= 2) {
+    if (comm.rank() % (2 * down) == 0 && comm.rank() + down < comm.size()) {
+      comm.send(comm.rank() + down, kResult, coded);
+    }
+  }
+  // Own entries outside the result stay with their owner; cut sums whose index
+  // is in it have no owner left but the one who cut them.
+  returned = outside(mine.selected, result.indices);
+  for (const Entries& cut : cuts) {
+    returned = merged(returned, inside(cut, result.indices));
+  }
+  add_to(result, sum);
+}
+
+}  // namespace sluice

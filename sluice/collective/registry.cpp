@@ -1,0 +1,33 @@
+#include <array>
+
+#include "sluice/collective/allgather.h"
+#include "sluice/collective/balanced.h"
+#include "sluice/collective/cltk.h"
+#include "sluice/collective/dense.h"
+#include "sluice/collective/gtopk.h"
+#include "sluice/collective/sparcml.h"
+#include "sluice/collective/sparse_allreduce.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::array kCollectives = {
+    registry_entry<Dense, SparseAllreduce>(),
+    registry_entry<Allgather, SparseAllreduce>(),
+    registry_entry<Gtopk, SparseAllreduce>(),
+    registry_entry<GtopkTree, SparseAllreduce>(),
+    registry_entry<SparcmlRd, SparseAllreduce>(),
+    registry_entry<SparcmlSplit, SparseAllreduce>(),
+    registry_entry<Balanced, SparseAllreduce>(),
+    registry_entry<Cltk, SparseAllreduce>(),
+};
+
+}  // namespace
+
+std::span<const CollectiveEntry> collectives() { return kCollectives; }
+
+std::unique_ptr<SparseAllreduce> make_collective(std::string_view text) {
+  return make_from(collectives(), SparseAllreduce::kKind, text);
+}
+
+}  // namespace sluice

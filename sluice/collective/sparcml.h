@@ -1,0 +1,44 @@
+#pragma once
+
+#include "sluice/collective/sparse_allreduce.h"
+
+namespace sluice {
+
+// SparCML (SC'19), recursive doubling: after each of log2 P rounds a block of
+// ranks holds the whole sum of its lists.
+class SparcmlRd final : public SparseAllreduce {
+ public:
+  static constexpr std::string_view kName = "sparcml-rd";
+  static constexpr std::string_view kSummary =
+      "exact sum by recursive doubling: log2 P rounds, for small lists";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  explicit SparcmlRd(const Params&) {}
+  std::string_view name() const override { return kName; }
+
+ private:
+  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
+           Entries& returned) override;
+};
+
+// SparCML, split and all-gather: rank r sums the r-th of P equal ranges of
+// indices and sends it to all. A range that is denser coded than dense travels
+// dense.
+class SparcmlSplit final : public SparseAllreduce {
+ public:
+  static constexpr std::string_view kName = "sparcml-split";
+  static constexpr std::string_view kSummary =
+      "exact sum, equal ranges of indices: (k + u)(P - 1) / P if spread evenly";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  explicit SparcmlSplit(const Params&) {}
+  std::string_view name() const override { return kName; }
+
+ private:
+  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
+           Entries& returned) override;
+};
+
+}  // namespace sluice
