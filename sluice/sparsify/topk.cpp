@@ -62,7 +62,9 @@ Bracket TopkRule::propose(const RuleCall& call, TopkState& state,
     const std::uint32_t center = std::min(threshold_key(moved), kInfKey - 1);
     state.predicted = center;
     const std::uint32_t lo = center > state.margin ? center - state.margin : 0;
-    return {lo, std::min(center + state.margin, kInfKey)};
+    // Half of it above: what is taken between the cut and hi is cleared one by
+    // one, and that too many reach hi is easily put right.
+    return {lo, std::min(center + state.margin / 2, kInfKey)};
   }
   if (state.warm == 0) {
     // After a failed warm bracket both stay, so that observe() learns from it.

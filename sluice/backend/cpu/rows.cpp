@@ -159,15 +159,16 @@ std::size_t select_row(Job& job, const Slab& slab, const Candidates& out) {
   const bool cold = lo == 0;
   StreamResult got = scan_row(job, slab, job.source, lo);
   job.total.nonfinite += got.nonfinite;
-  const std::size_t k = std::min(job.k, slab.size - got.nonfinite);
+  std::size_t k = std::min(job.k, slab.size - got.nonfinite);
   adapt(job, got.recorded);
   if (got.recorded < k && got.nonfinite > 0) {
     hide_nonfinite(job.source, slab.start, slab.start + slab.size, s.saved);
   }
-  for (unsigned attempt = 0; got.recorded < k; ++attempt) {
+  for (unsigned attempt = 0; got.recorded < k && lo > 0; ++attempt) {
     lo = lower(lo, attempt);
     got = scan_row(job, slab, settled(job.source), lo);
   }
+  k = std::min(k, got.recorded);
   const std::size_t m = got.recorded;
   const Candidates from = {s.indices.data(), s.values.data(), m};
   if (k <= 2 && m <= kSmall) {

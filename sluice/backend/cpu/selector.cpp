@@ -17,6 +17,8 @@ constexpr std::size_t kBlockRoom = 1024;
 constexpr double kManyHits = 0.003;
 // Scattered writes to prefetch ahead.
 constexpr std::size_t kAhead = 24;
+// Ties that are looked up one by one rather than by a walk over all candidates.
+constexpr std::size_t kFewTies = 64;
 
 }  // namespace
 
@@ -55,7 +57,7 @@ void Selector::plan(const SelectPass& pass) {
                    task.kind == SelectKind::kThreshold ? task.rule.sign : 0};
     work.capacity = std::min<std::size_t>(
         task.facts.n,
-        std::max<std::size_t>(task.capacity, 3 * task.facts.k + 4096));
+        std::max<std::size_t>(task.capacity, 6 * task.facts.k + 4096));
     work.by_rows =
         task.kind == SelectKind::kRows || task.kind == SelectKind::kTiles;
     work.open = task.kind == SelectKind::kThreshold && task.facts.n > 0;
@@ -252,6 +254,8 @@ void Selector::resolve(Work& work) {
   };
   if (rank == 0) {
     work.cut = work.bracket.hi;
+  } else if (inside && work.bracket.ties) {
+    work.cut = work.bracket.lo;  // the only key there is
   } else {
     std::uint32_t* keys = cut_keys_.data() + pieces[0].offset;
     std::size_t m = 0;
@@ -283,7 +287,8 @@ void Selector::resolve(Work& work) {
   for (std::size_t p = 0; p < work.pieces; ++p) {
     Piece& piece = pieces[p];
     const std::uint64_t kept = std::min<std::uint64_t>(left, piece.ties);
-    piece.take -= piece.ties - kept;
+    piece.excess = piece.ties - kept;
+    piece.take -= piece.excess;
     piece.ties = kept;
     left -= kept;
   }
@@ -292,12 +297,18 @@ void Selector::resolve(Work& work) {
 void Selector::emit(const SelectPass& pass, Piece& piece) {
   const Work& work = works_[piece.work];
   const Candidates list = candidates(piece);
-  if (work.tied && (work.spilled || work.cut == 0)) {
-    emit_tied(pass, piece);
-    return;
+  // A piece that takes none of its ties has a cut just above them; one that
+  // takes all has none to drop. That leaves the one in which the quota ends.
+  std::uint32_t cut = work.cut;
+  if (piece.excess > 0 && piece.ties == 0) ++cut;
+  if (piece.excess > 0 && piece.ties > 0) {
+    if (work.spilled || cut == 0 || piece.excess > kFewTies) {
+      emit_tied(pass, piece);
+      return;
+    }
+    drop_ties(piece);
   }
-  if (work.tied) drop_ties(piece);
-  kernels_.emit(list, piece.got.recorded, work.cut, pass.indices + piece.out,
+  kernels_.emit(list, piece.got.recorded, cut, pass.indices + piece.out,
                 pass.values + piece.out, piece.take);
   if (work.task->memory == nullptr || work.by_rows) return;
   std::uint32_t* indices = bracket_indices_.data() + piece.offset;
@@ -306,7 +317,7 @@ void Selector::emit(const SelectPass& pass, Piece& piece) {
   if (work.spilled) {
     // Cleared while streaming, but below the cut after all.
     const std::size_t kept = kernels_.collect(
-        list, piece.got.recorded, work.bracket.hi, work.cut, indices, values);
+        list, piece.got.recorded, work.bracket.hi, cut, indices, values);
     for (std::size_t i = 0; i < kept; ++i) memory[indices[i]] = values[i];
     return;
   }
@@ -314,7 +325,7 @@ void Selector::emit(const SelectPass& pass, Piece& piece) {
   for (std::size_t i = 0; i < piece.bracketed; ++i) {
     // The index behind the last is old or zero: any address may be prefetched.
     __builtin_prefetch(memory + indices[i + kAhead], 1);
-    if (magnitude_key(values[i]) >= work.cut) memory[indices[i]] = 0.0F;
+    if (magnitude_key(values[i]) >= cut) memory[indices[i]] = 0.0F;
   }
 }
 
@@ -339,7 +350,7 @@ void Selector::drop_ties(Piece& piece) {
   }
 }
 
-// One by one: ties of zeros, or ties above hi.
+// One by one: many ties, ties of zeros, or ties above hi.
 void Selector::emit_tied(const SelectPass& pass, Piece& piece) {
   const Work& work = works_[piece.work];
   const Candidates list = candidates(piece);

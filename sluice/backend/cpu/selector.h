@@ -74,7 +74,8 @@ class Selector {
     StreamResult got;
     std::size_t bracketed = 0;  // candidates below hi, copied aside
     std::size_t take = 0;
-    std::size_t ties = 0;
+    std::size_t ties = 0;    // at the cut, that are taken
+    std::size_t excess = 0;  // and that are not
     std::size_t out = 0;
   };
 

@@ -127,11 +127,21 @@ bool write_band(const Band& band, std::uint64_t k, unsigned bits,
                 std::span<const Index> indices, std::size_t& at,
                 std::vector<std::uint64_t>& positions,
                 std::vector<std::uint64_t>& counts, BitWriter& writer) {
+  const std::uint64_t end = band.start + band.runs * band.stride;
+  if (band.stride == 1) {
+    // One row: its entries stand in the order in which they are written.
+    k = std::min(k, band.runs);
+    if (indices.size() - at < k) return false;
+    for (std::uint64_t i = 0; i < k; ++i, ++at) {
+      if (indices[at] >= end) return false;
+      writer.put(indices[at] - band.start, bits);
+    }
+    return at == indices.size() || indices[at] >= end;
+  }
   const std::uint64_t groups = band.groups();
   k = std::min(k, band.group_size(0));  // the first group is a largest one
   positions.assign(groups * k, 0);
   counts.assign(groups, 0);
-  const std::uint64_t end = band.start + band.runs * band.stride;
   for (; at < indices.size() && indices[at] < end; ++at) {
     const std::uint64_t offset = indices[at] - band.start;
     const std::uint64_t g = band.group_of(offset);
