@@ -1,6 +1,7 @@
 #include "sluice/collective/gtopk.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "sluice/collective/exchange.h"
@@ -134,6 +135,14 @@ void GtopkTree::run(Communicator& comm, const Contribution& mine,
     returned = merged(returned, inside(cut, result.indices));
   }
   add_to(result, sum);
+}
+
+std::span<const CollectiveEntry> gtopk_collectives() {
+  static constexpr std::array kRows = {
+      registry_entry<Gtopk, SparseAllreduce>(),
+      registry_entry<GtopkTree, SparseAllreduce>(),
+  };
+  return kRows;
 }
 
 }  // namespace sluice

@@ -46,4 +46,7 @@ class GtopkTree final : public SparseAllreduce {
            Entries& returned) override;
 };
 
+// Rows for the registry; none if the build leaves gTop-k out.
+std::span<const CollectiveEntry> gtopk_collectives();
+
 }  // namespace sluice

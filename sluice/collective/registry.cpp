@@ -1,4 +1,5 @@
 #include <array>
+#include <vector>
 
 #include "sluice/collective/allgather.h"
 #include "sluice/collective/balanced.h"
@@ -14,8 +15,6 @@ namespace {
 constexpr std::array kCollectives = {
     registry_entry<Dense, SparseAllreduce>(),
     registry_entry<Allgather, SparseAllreduce>(),
-    registry_entry<Gtopk, SparseAllreduce>(),
-    registry_entry<GtopkTree, SparseAllreduce>(),
     registry_entry<SparcmlRd, SparseAllreduce>(),
     registry_entry<SparcmlSplit, SparseAllreduce>(),
     registry_entry<Balanced, SparseAllreduce>(),
@@ -24,7 +23,15 @@ constexpr std::array kCollectives = {
 
 }  // namespace
 
-std::span<const CollectiveEntry> collectives() { return kCollectives; }
+std::span<const CollectiveEntry> collectives() {
+  static const std::vector<CollectiveEntry> kAll = [] {
+    std::vector<CollectiveEntry> all(kCollectives.begin(), kCollectives.end());
+    const auto gtopk = gtopk_collectives();
+    all.insert(all.end(), gtopk.begin(), gtopk.end());
+    return all;
+  }();
+  return kAll;
+}
 
 std::unique_ptr<SparseAllreduce> make_collective(std::string_view text) {
   return make_from(collectives(), SparseAllreduce::kKind, text);
