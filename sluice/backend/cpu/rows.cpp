@@ -22,7 +22,6 @@ struct Slab {
   std::size_t stride = 1;
   unsigned shift = 0;
   std::size_t groups = 1;
-  std::size_t group_size = 0;  // of a whole group; edge tiles are smaller
 };
 
 struct Job {
@@ -391,7 +390,6 @@ Slab slab_of(const SegmentTask& task, SelectKind kind, std::size_t unit) {
   if (kind == SelectKind::kTiles && rows.length == 1) {
     slab.start = unit * RowGeometry::kTileSize;
     slab.size = std::min(RowGeometry::kTileSize, rows.stride - slab.start);
-    slab.group_size = slab.size;
     return slab;
   }
   slab.stride = rows.stride;
@@ -400,11 +398,9 @@ Slab slab_of(const SegmentTask& task, SelectKind kind, std::size_t unit) {
     slab.start = first * rows.stride;
     slab.size = std::min(kEdge, rows.length - first) * rows.stride;
     slab.shift = 6;
-    slab.group_size = RowGeometry::kTileSize;
   } else {
     slab.size = rows.length * rows.stride;
     slab.start = unit * slab.size;
-    slab.group_size = rows.length;
   }
   slab.groups = groups_of(slab.stride, slab.shift);
   return slab;

@@ -1,7 +1,6 @@
 #include "sluice/backend/cpu/selector.h"
 
 #include <algorithm>
-#include <functional>
 
 #include "sluice/core/key.h"
 
@@ -13,7 +12,7 @@ constexpr std::size_t kMinPiece = 1U << 16;
 // The stream kernel notices a full list at the next block of 1024.
 constexpr std::size_t kBlockRoom = 1024;
 // From this share of hits on, a branch per four vectors costs more than it
-// saves (25M elements, EPYC 9R14-class Zen 4, 2026-11).
+// saves (25M elements, AMD EPYC of Zen 4, 2026-11).
 constexpr double kManyHits = 0.003;
 // Scattered writes to prefetch ahead.
 constexpr std::size_t kAhead = 24;
