@@ -265,6 +265,17 @@ std::vector<float> quantile_grid(const std::string& data, std::size_t n) {
   return x;
 }
 
+TEST(Gaussiank, PublishedLoopMeetsTheTableOnHeavyTails) {
+  const auto x = quantile_grid("t3", 4'000'000);
+  const double densities[] = {.1, .01, .001};
+  const double expected[] = {1.22, .681, 1.02};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_NEAR(ratio("gaussiank:published=true,sample=0", x, densities[i]),
+                expected[i], 0.03)
+        << densities[i];
+  }
+}
+
 TEST(Redsync, PublishedSearchMeetsTheTable) {
   struct Line {
     const char* data;
