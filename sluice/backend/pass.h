@@ -50,9 +50,10 @@ struct SegmentTask {
   std::uint32_t base = 0;           // index of the first element in the bucket
   SegmentFacts facts;
   SelectKind kind = SelectKind::kThreshold;
-  Rule rule;                 // kThreshold
-  RowGeometry rows;          // kRows, kTiles, and rules that ask for rows
-  std::size_t capacity = 0;  // most entries it may send
+  Rule rule;         // kThreshold
+  RowGeometry rows;  // kRows, kTiles, and rules that ask for rows
+  // Most entries it may send: whatever a rule says, the largest of them go.
+  std::size_t capacity = 0;
   ValueForm values = ValueForm::kFp32;
   // Non-finite elements that an earlier pass kept out; device memory, or null.
   const std::uint64_t* kept_out = nullptr;
@@ -67,10 +68,10 @@ struct SelectPass {
   float gamma = 1;
   RuleState* states = nullptr;       // one per segment
   SegmentReport* reports = nullptr;  // one per segment
+  // Room for the capacities of all segments together.
   std::uint32_t* indices = nullptr;
   float* values = nullptr;
   std::uint64_t* starts = nullptr;  // segments + 1; the last is the count
-  std::size_t capacity = 0;
 };
 
 // u = m * u + g; v += u   (Nesterov: u = m * (u + g); v += u + g)

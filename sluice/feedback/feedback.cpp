@@ -121,7 +121,6 @@ const SparseBlock& Feedback::select(Stream& stream,
   pass.indices = block_.indices();
   pass.values = block_.values();
   pass.starts = block_.starts();
-  pass.capacity = block_.capacity();
   backend_.select(stream, pass);
   if (rounds) {
     backend_.quantize(

@@ -346,6 +346,39 @@ TEST(Selector, NthLargestKeyEqualsSorting) {
   }
 }
 
+// Whatever a rule says, the capacity holds and the largest go.
+TEST(Selector, HoldsTheCapacityAgainstARuleThatDoesNot) {
+  constexpr std::size_t kSize = 5000;
+  const auto g = gaussian(kSize, 4);
+  std::vector<float> memory(kSize, 0);
+  SegmentTask task;
+  task.gradient = g.data();
+  task.memory = memory.data();
+  task.facts.n = kSize;
+  task.facts.k = 10;
+  task.rule = take_all_rule();
+  task.capacity = 10;
+  std::vector<std::uint32_t> indices(10);
+  std::vector<float> values(10);
+  std::vector<std::uint64_t> starts(2);
+  RuleState state;
+  SegmentReport report;
+  SelectPass pass;
+  pass.segments = {&task, 1};
+  pass.states = &state;
+  pass.reports = &report;
+  pass.indices = indices.data();
+  pass.values = values.data();
+  pass.starts = starts.data();
+  auto backend = make_cpu_backend({1, ""});
+  auto stream = backend->make_stream();
+  backend->select(*stream, pass);
+  EXPECT_EQ(starts[1], 10U);
+  EXPECT_EQ(indices, reference_topk(g, 10));
+  for (std::size_t i = 0; i < 10; ++i) memory[indices[i]] += values[i];
+  EXPECT_EQ(memory, g);
+}
+
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (const std::size_t threads : {1, 2, 5}) {
     cpu::ThreadPool pool(threads);

@@ -6,10 +6,8 @@
 #include <bit>
 #include <cmath>
 #include <functional>
-#include <map>
 #include <thread>
 
-#include "sluice/codec/codec.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
@@ -24,7 +22,6 @@ struct RankResult {
   std::vector<float> mean;
   Entries returned;
   std::string error;
-  std::size_t suspect = 0;
 };
 
 void run_ranks(std::vector<std::unique_ptr<Communicator>>& ranks,
@@ -93,7 +90,6 @@ std::vector<RankResult> run_collective(const std::string& name,
                          out.mean, out.returned);
     } catch (const CommError& e) {
       out.error = e.what();
-      out.suspect = e.suspect();
     }
     ranks[r].reset();  // gone, as far as the clock is concerned
   });

@@ -202,12 +202,18 @@ TEST(Feedback, PolicyDecidesAboutNonFiniteGradients) {
   }
 }
 
-TEST(Feedback, TakesViewsOfAnyLayout) {
-  auto backend = make_cpu_backend({1, ""});
-  auto stream = backend->make_stream();
-  Arena arena(*backend, 12);
+// A 3 x 4 tensor on the CPU, whose residual can be looked at directly.
+class SmallFeedback : public ::testing::Test {
+ protected:
+  SmallFeedback() { bucket.add(0, {3, 4, 1}, 0); }
+
+  std::unique_ptr<Backend> backend = make_cpu_backend({1, ""});
+  std::unique_ptr<Stream> stream = backend->make_stream();
+  Arena arena{*backend, 12};
   Bucket bucket;
-  bucket.add(0, {3, 4, 1}, 0);
+};
+
+TEST_F(SmallFeedback, TakesViewsOfAnyLayout) {
   auto feedback = make_feedback(
       "residual", {*backend, arena, bucket, make_sparsifier("topk")});
   // A transposed 4 x 3 matrix, a misaligned one, and one of bf16.
@@ -244,12 +250,7 @@ TEST(Feedback, TakesViewsOfAnyLayout) {
   }
 }
 
-TEST(Feedback, RejectsViewsThatDoNotFit) {
-  auto backend = make_cpu_backend({1, ""});
-  auto stream = backend->make_stream();
-  Arena arena(*backend, 12);
-  Bucket bucket;
-  bucket.add(0, {3, 4, 1}, 0);
+TEST_F(SmallFeedback, RejectsViewsThatDoNotFit) {
   auto feedback = make_feedback(
       "residual", {*backend, arena, bucket, make_sparsifier("topk")});
   std::vector<float> g(11);

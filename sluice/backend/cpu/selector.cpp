@@ -187,7 +187,8 @@ void Selector::judge(Work& work) {
   ++work.round;
   if (work.verdict.kind == Verdict::kTake) {
     work.open = work.streaming = false;
-    work.verdict.count = std::min(work.verdict.count, work.candidates);
+    work.verdict.count = std::min({work.verdict.count, work.candidates,
+                                   std::uint64_t{work.task->capacity}});
     return;
   }
   restore(work);
