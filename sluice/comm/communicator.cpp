@@ -1,5 +1,10 @@
 #include "sluice/comm/communicator.h"
 
+#include <signal.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <set>
 
@@ -53,11 +58,44 @@ FrameHeader header_of(const Bytes& frame) {
   return header;
 }
 
+// What the process waits for, where a signal handler can read it: one of two
+// texts is always whole.
+struct WaitNote {
+  char text[2][256] = {};
+  std::atomic<int> current{0};
+
+  void set(const std::string& what) {
+    const int next = 1 - current.load();
+    const std::size_t size = std::min(what.size(), sizeof(text[0]) - 1);
+    std::memcpy(text[next], what.data(), size);
+    text[next][size] = '\0';
+    current.store(next);
+  }
+};
+WaitNote wait_note;
+
+void on_sigterm(int number) {
+  const char* text = wait_note.text[wait_note.current.load()];
+  if (text[0] != '\0') {
+    // Nothing to do about a failed write on the way out.
+    [[maybe_unused]] const ssize_t written =
+        write(STDERR_FILENO, text, std::strlen(text));
+  }
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
 }  // namespace
+
+void report_waits_on_sigterm() { signal(SIGTERM, on_sigterm); }
+
+Communicator::Communicator(std::unique_ptr<Engine> engine)
+    : engine_(std::move(engine)),
+      current_(engine_->size()),
+      early_(engine_->size(), false) {}
 
 void Communicator::begin(std::string_view operation, std::uint64_t step) {
   if (failure_.has_value()) throw CommError(*failure_);
-  current_.resize(size());
   operation_ = operation;
   step_ = step;
   deadline_ = now() + timeout_;
@@ -74,14 +112,14 @@ void Communicator::send_frame(std::size_t peer, std::uint32_t phase, bool abort,
   header.suspect = suspect;
   header.bytes = payload.size();
   header.checksum = checksum_of(header, payload);
-  Bytes frame(sizeof(header) + payload.size());
-  std::memcpy(frame.data(), &header, sizeof(header));
-  if (!payload.empty()) {
-    std::memcpy(frame.data() + sizeof(header), payload.data(), payload.size());
-  }
+  Bytes frame;
+  frame.reserve(sizeof(header) + payload.size());
+  const auto head = std::as_bytes(std::span(&header, 1));
+  frame.insert(frame.end(), head.begin(), head.end());
+  frame.insert(frame.end(), payload.begin(), payload.end());
   traffic_.bytes_sent += frame.size();
   ++traffic_.messages_sent;
-  post(peer, std::move(frame));
+  engine_->post(peer, std::move(frame));
 }
 
 void Communicator::send(std::size_t peer, std::uint32_t phase,
@@ -89,22 +127,49 @@ void Communicator::send(std::size_t peer, std::uint32_t phase,
   send_frame(peer, phase, false, 0, payload);
 }
 
+// Whether current_[peer] is the peer's next frame of this epoch or a later one;
+// what is left of an earlier epoch goes nowhere.
 bool Communicator::next_frame(std::size_t peer) {
-  if (!poll(peer, current_[peer])) return false;
-  traffic_.bytes_received += current_[peer].size();
-  return true;
+  if (early_[peer]) {
+    early_[peer] = false;
+    return true;
+  }
+  while (engine_->poll(peer, current_[peer])) {
+    traffic_.bytes_received += current_[peer].size();
+    const FrameHeader header = header_of(current_[peer]);
+    if (header.epoch >= epoch_ || !is_sound(header, current_[peer])) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
+  if (next_frame(peer)) return;
+  wait_note.set(concat("[", operation_, "] rank ", rank(),
+                       " was told to stop (SIGTERM) while it waited for rank ",
+                       peer, " in step ", step_, " phase ", phase, "\n"));
+  do {
+    if (now() >= deadline_) time_out(peer, concat(" phase ", phase));
+    engine_->idle(deadline_);
+  } while (!next_frame(peer));
+  wait_note.set("");
 }
 
 std::span<const std::byte> Communicator::receive(std::size_t peer,
                                                  std::uint32_t phase) {
-  while (!next_frame(peer)) {
-    if (now() >= deadline_) time_out(peer, phase);
-    idle(deadline_);
-  }
+  wait_for(peer, phase);
   const Bytes& frame = current_[peer];
   const FrameHeader header = header_of(frame);
   if (!is_sound(header, frame)) {
     reject(peer, "a frame that is not as it was sent");
+  }
+  if (header.epoch > epoch_) {
+    // The peer has started over; so must we, and then this frame is due.
+    early_[peer] = true;
+    fail(peer, concat("[", operation_, "] rank ", rank(), " in step ", step_,
+                      ": rank ", peer, " has started over with epoch ",
+                      header.epoch, "; rebuild() to follow it"));
   }
   if (header.abort != 0) {
     fail(header.suspect,
@@ -112,14 +177,48 @@ std::span<const std::byte> Communicator::receive(std::size_t peer,
                 " that rank ", header.suspect, " does not answer in step ",
                 step_));
   }
-  if (header.epoch != epoch_ || header.step != step_ || header.phase != phase) {
+  if (header.step != step_ || header.phase != phase) {
     reject(peer,
-           concat("epoch ", header.epoch, " step ", header.step, " phase ",
-                  header.phase, " where epoch ", epoch_, " step ", step_,
-                  " phase ", phase,
+           concat("step ", header.step, " phase ", header.phase, " where step ",
+                  step_, " phase ", phase,
                   " was due; do all ranks run the same program and plan?"));
   }
   return std::span(frame).subspan(sizeof(header));
+}
+
+bool Communicator::native_sum(std::span<float> values) {
+  const Engine::Native done = engine_->sum(values, deadline_);
+  if (done == Engine::Native::kNone) return false;
+  if (done == Engine::Native::kLate) {
+    // The engine does not say whom it misses; the others may know more.
+    time_out(rank(), " inside the engine's own all-reduce");
+  }
+  const std::uint64_t bytes =
+      2 * values.size_bytes() * (size() - 1) / std::max<std::size_t>(size(), 1);
+  traffic_.bytes_sent += bytes;
+  traffic_.bytes_received += bytes;
+  traffic_.messages_sent += 2 * (size() - 1);
+  return true;
+}
+
+void Communicator::barrier(std::uint64_t step) {
+  begin("barrier", step);
+  for (std::size_t d = 1; d < size(); d *= 2) {
+    const auto phase = static_cast<std::uint32_t>(d);
+    send((rank() + d) % size(), phase, {});
+    receive((rank() + size() - d) % size(), phase);
+  }
+}
+
+void Communicator::rebuild() {
+  ++epoch_;
+  failure_.reset();
+  operation_ = "idle";
+}
+
+void Communicator::finish() {
+  barrier(~std::uint64_t{0});
+  engine_->finish();
 }
 
 void Communicator::reject(std::size_t peer, const std::string& why) {
@@ -136,8 +235,9 @@ void Communicator::tell_others(std::size_t suspect) {
 }
 
 // Tells the others whom we miss and listens for a while: a peer that complains
-// is alive, so the root suspect is the one who is missed and silent.
-void Communicator::time_out(std::size_t peer, std::uint32_t phase) {
+// is alive, so the root suspect is the one who is missed and silent. A rank
+// that does not know whom it misses names itself.
+void Communicator::time_out(std::size_t peer, const std::string& where) {
   tell_others(peer);
   std::set<std::size_t> missed = {peer};
   std::set<std::size_t> heard = {rank()};
@@ -148,23 +248,36 @@ void Communicator::time_out(std::size_t peer, std::uint32_t phase) {
       if (r == rank() || !next_frame(r)) continue;
       const FrameHeader header = header_of(current_[r]);
       any = true;
-      if (!is_sound(header, current_[r]) || header.abort == 0) continue;
+      if (!is_sound(header, current_[r])) continue;
+      if (header.epoch > epoch_) {
+        early_[r] = true;
+        continue;
+      }
+      if (header.abort == 0) continue;
       heard.insert(r);
       missed.insert(header.suspect);
     }
-    if (!any) idle(until);
+    if (!any) engine_->idle(until);
   }
   std::size_t root = peer;
+  if (peer == rank()) {
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (!heard.contains(r)) root = r;
+    }
+  }
   for (const std::size_t r : missed) {
     if (!heard.contains(r)) root = r;
   }
   const auto seconds = std::chrono::duration<double>(timeout_).count();
+  const std::string whom =
+      peer == rank() ? "all others" : concat("rank ", peer);
   fail(root, concat("[", operation_, "] rank ", rank(), " waited ", seconds,
-                    " s for rank ", peer, " in step ", step_, " phase ", phase,
-                    "; rank ", root, " does not answer: is it still running?"));
+                    " s for ", whom, " in step ", step_, where, "; rank ", root,
+                    " does not answer: is it still running?"));
 }
 
 void Communicator::fail(std::size_t suspect, const std::string& message) {
+  wait_note.set("");
   failure_.emplace(message, rank(), suspect);
   throw CommError(*failure_);
 }

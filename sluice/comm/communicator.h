@@ -1,18 +1,14 @@
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <cstdint>
+#include <memory>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <vector>
+
+#include "sluice/comm/engine.h"
 
 namespace sluice {
-
-using Bytes = std::vector<std::byte>;
 
 // A peer that is dead, late, or somewhere else in the program. what() names the
 // rank that noticed, the root suspect, the operation and the step.
@@ -28,7 +24,8 @@ class CommError : public std::runtime_error {
   std::size_t suspect_;
 };
 
-// What has crossed a rank's ports, headers included.
+// What has crossed a rank's ports, headers included. An engine's own collective
+// counts as the bytes it ideally takes.
 struct Traffic {
   std::uint64_t bytes_sent = 0;
   std::uint64_t bytes_received = 0;
@@ -41,16 +38,18 @@ struct Traffic {
 // absolute deadline for all of its waits. Messages of a pair of ranks arrive in
 // order and carry epoch, step and phase: a peer that runs another step or
 // another order of phases is found out and named. After an error the
-// communicator stays failed. An engine supplies post, poll, idle and now; all
-// of the above is here, once.
+// communicator stays failed until it is rebuilt. Used by one thread.
 class Communicator {
  public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Engine::Clock;
 
-  virtual ~Communicator() = default;
+  explicit Communicator(std::unique_ptr<Engine> engine);
 
-  virtual std::size_t rank() const = 0;
-  virtual std::size_t size() const = 0;
+  std::size_t rank() const { return engine_->rank(); }
+  std::size_t size() const { return engine_->size(); }
+  // Among the ranks on this machine.
+  std::size_t local_rank() const { return engine_->local_rank(); }
+  std::size_t local_size() const { return engine_->local_size(); }
 
   // Every wait of a call ends this long after its begin(); default 60 s.
   void set_timeout(Clock::duration timeout) { timeout_ = timeout; }
@@ -66,35 +65,40 @@ class Communicator {
   // until the next receive from the same peer. Throws CommError.
   std::span<const std::byte> receive(std::size_t peer, std::uint32_t phase);
 
+  // Sums `values` over all ranks in place by the engine's own all-reduce; false
+  // if it has none. Throws CommError.
+  bool native_sum(std::span<float> values);
+
+  // A call of its own: returns when all ranks have called it.
+  void barrier(std::uint64_t step);
+
   // Says that a message of `peer` made no sense and fails the communicator.
   [[noreturn]] void reject(std::size_t peer, const std::string& why);
 
-  const Traffic& traffic() const { return traffic_; }
-  void reset_traffic() { traffic_ = {}; }
+  // Starts over after an error, if all ranks that are to go on do the same:
+  // what was sent before is thrown away when it arrives.
+  void rebuild();
+  std::uint32_t epoch() const { return epoch_; }
   bool failed() const { return failure_.has_value(); }
 
-  // Sums `values` over all ranks in place by the engine's own all-reduce; false
-  // if it has none.
-  virtual bool native_sum(std::span<float>) { return false; }
+  // A barrier, and the engine lets go. Nothing may be called after it. A
+  // process that has failed leaves without it: engines hang then.
+  void finish();
 
- protected:
-  // Hands a frame to the engine, which owns it from now on, and returns at
-  // once.
-  virtual void post(std::size_t peer, Bytes frame) = 0;
-  // Moves the peer's next frame to `frame`; false if there is none yet.
-  virtual bool poll(std::size_t peer, Bytes& frame) = 0;
-  // Returns when something may have arrived, or at `until`.
-  virtual void idle(Clock::time_point until) = 0;
-  virtual Clock::time_point now() const { return Clock::now(); }
+  Clock::time_point now() const { return engine_->now(); }
+  const Traffic& traffic() const { return traffic_; }
+  void reset_traffic() { traffic_ = {}; }
 
  private:
   bool next_frame(std::size_t peer);
+  void wait_for(std::size_t peer, std::uint32_t phase);
   [[noreturn]] void fail(std::size_t suspect, const std::string& message);
   void tell_others(std::size_t suspect);
-  [[noreturn]] void time_out(std::size_t peer, std::uint32_t phase);
+  [[noreturn]] void time_out(std::size_t peer, const std::string& where);
   void send_frame(std::size_t peer, std::uint32_t phase, bool abort,
                   std::size_t suspect, std::span<const std::byte> payload);
 
+  std::unique_ptr<Engine> engine_;
   Clock::duration timeout_ = std::chrono::seconds(60);
   std::string operation_ = "idle";
   std::uint64_t step_ = 0;
@@ -102,7 +106,12 @@ class Communicator {
   Clock::time_point deadline_{};
   Traffic traffic_;
   std::vector<Bytes> current_;  // the last frame of each peer
+  std::vector<bool> early_;     // current_ is of an epoch yet to come
   std::optional<CommError> failure_;
 };
+
+// From now on SIGTERM prints what the process was last waiting for before it
+// ends the process. mpirun sends one to the survivors of a rank that died.
+void report_waits_on_sigterm();
 
 }  // namespace sluice

@@ -3,67 +3,83 @@
 #include <algorithm>
 #include <condition_variable>
 #include <deque>
-#include <thread>
 
 #include "sluice/core/error.h"
 
 namespace sluice {
 namespace {
 
-using Clock = Communicator::Clock;
+using Clock = Engine::Clock;
+
+// A rank as the others see it.
+struct Seat {
+  std::condition_variable wake;
+  std::uint64_t posted = 0;   // frames it has sent
+  std::uint64_t arrived = 0;  // frames sent to it
+  bool gone = false;
+  bool waits = false;  // with the manual clock, until `until`
+  Clock::time_point until{};
+};
 
 // The mailboxes of all pairs.
 struct Hub {
   Hub(std::size_t ranks, const ThreadRankOptions& o)
-      : size(ranks),
-        options(o),
-        boxes(ranks * ranks),
-        posted(ranks, 0),
-        stuck(ranks, false) {}
+      : size(ranks), options(o), boxes(ranks * ranks), seats(ranks) {}
 
   std::deque<Bytes>& box(std::size_t from, std::size_t to) {
     return boxes[from * size + to];
   }
 
+  // If nobody has anything to do, it is as late as the first one waits for.
+  void move_clock() {
+    auto first = Clock::time_point::max();
+    for (const Seat& seat : seats) {
+      if (!seat.waits && !seat.gone) return;
+      if (seat.waits) first = std::min(first, seat.until);
+    }
+    if (first == Clock::time_point::max()) return;
+    options.clock->move_to(first);
+    for (Seat& seat : seats) {
+      if (!seat.waits || seat.until > first) continue;
+      seat.waits = false;
+      seat.wake.notify_one();
+    }
+  }
+
   std::size_t size;
   ThreadRankOptions options;
   std::mutex mutex;
-  std::condition_variable arrived;
   std::vector<std::deque<Bytes>> boxes;
-  std::vector<std::uint64_t> posted;
-  // Ranks that have looked for messages in vain since the last one was posted,
-  // or are gone.
-  std::vector<bool> stuck;
-  std::vector<bool> gone = std::vector<bool>(size, false);
+  std::vector<Seat> seats;
 };
 
-class ThreadRank final : public Communicator {
+class ThreadEngine final : public Engine {
  public:
-  ThreadRank(std::shared_ptr<Hub> hub, std::size_t rank)
+  ThreadEngine(std::shared_ptr<Hub> hub, std::size_t rank)
       : hub_(std::move(hub)), rank_(rank) {}
-  ~ThreadRank() override {
+  ~ThreadEngine() override {
     const std::lock_guard lock(hub_->mutex);
-    hub_->gone[rank_] = true;
+    hub_->seats[rank_].gone = true;
+    if (hub_->options.clock != nullptr) hub_->move_clock();
   }
 
   std::size_t rank() const override { return rank_; }
   std::size_t size() const override { return hub_->size; }
 
- protected:
   void post(std::size_t peer, Bytes frame) override {
-    {
-      const std::lock_guard lock(hub_->mutex);
-      const std::uint64_t number = hub_->posted[rank_]++;
-      const ThreadRankOptions& o = hub_->options;
-      const Fate fate = o.fault == nullptr
-                            ? Fate::kDeliver
-                            : o.fault(o.context, rank_, peer, number);
-      if (fate == Fate::kDrop) return;
-      if (fate == Fate::kCorrupt) frame.back() ^= std::byte{0x10};
-      hub_->box(rank_, peer).push_back(std::move(frame));
-      hub_->stuck.assign(hub_->size, false);
-    }
-    hub_->arrived.notify_all();
+    const std::lock_guard lock(hub_->mutex);
+    const std::uint64_t number = hub_->seats[rank_].posted++;
+    const ThreadRankOptions& o = hub_->options;
+    const Fate fate = o.fault == nullptr
+                          ? Fate::kDeliver
+                          : o.fault(o.context, rank_, peer, number);
+    if (fate == Fate::kDrop) return;
+    if (fate == Fate::kCorrupt) frame[frame.size() / 2] ^= std::byte{0x10};
+    hub_->box(rank_, peer).push_back(std::move(frame));
+    Seat& seat = hub_->seats[peer];
+    ++seat.arrived;
+    seat.waits = false;
+    seat.wake.notify_one();
   }
 
   bool poll(std::size_t peer, Bytes& frame) override {
@@ -75,14 +91,23 @@ class ThreadRank final : public Communicator {
     return true;
   }
 
+  // Returns at once if anything has arrived since it last returned: the caller
+  // may have looked too early.
   void idle(Clock::time_point until) override {
-    if (ManualClock* clock = hub_->options.clock) {
-      wait_with(*clock, until);
-      return;
-    }
     std::unique_lock lock(hub_->mutex);
-    hub_->arrived.wait_until(
-        lock, std::min(until, Clock::now() + std::chrono::milliseconds(1)));
+    Seat& seat = hub_->seats[rank_];
+    if (seat.arrived == seen_) {
+      if (hub_->options.clock == nullptr) {
+        seat.wake.wait_until(lock, until,
+                             [&] { return seat.arrived != seen_; });
+      } else if (hub_->options.clock->now() < until) {
+        seat.waits = true;
+        seat.until = until;
+        hub_->move_clock();
+        seat.wake.wait(lock, [&] { return !seat.waits; });
+      }
+    }
+    seen_ = seat.arrived;
   }
 
   Clock::time_point now() const override {
@@ -91,25 +116,9 @@ class ThreadRank final : public Communicator {
   }
 
  private:
-  void wait_with(ManualClock& clock, Clock::time_point until) {
-    {
-      const std::lock_guard lock(hub_->mutex);
-      hub_->stuck[rank_] = true;
-      bool all = true;
-      for (std::size_t r = 0; r < hub_->size; ++r) {
-        all = all && (hub_->stuck[r] || hub_->gone[r]);
-      }
-      if (all) {
-        clock.move_to(until);
-        hub_->stuck.assign(hub_->size, false);
-        return;
-      }
-    }
-    std::this_thread::yield();
-  }
-
   std::shared_ptr<Hub> hub_;
   std::size_t rank_;
+  std::uint64_t seen_ = 0;
 };
 
 }  // namespace
@@ -124,13 +133,22 @@ void ManualClock::move_to(Clock::time_point when) {
   now_ = std::max(now_, when);
 }
 
+std::vector<std::unique_ptr<Engine>> make_thread_engines(
+    std::size_t size, const ThreadRankOptions& options) {
+  require(size > 0, "[make_thread_engines] there must be at least one rank");
+  auto hub = std::make_shared<Hub>(size, options);
+  std::vector<std::unique_ptr<Engine>> ranks;
+  for (std::size_t r = 0; r < size; ++r) {
+    ranks.push_back(std::make_unique<ThreadEngine>(hub, r));
+  }
+  return ranks;
+}
+
 std::vector<std::unique_ptr<Communicator>> make_thread_ranks(
     std::size_t size, const ThreadRankOptions& options) {
-  require(size > 0, "[make_thread_ranks] there must be at least one rank");
-  auto hub = std::make_shared<Hub>(size, options);
   std::vector<std::unique_ptr<Communicator>> ranks;
-  for (std::size_t r = 0; r < size; ++r) {
-    ranks.push_back(std::make_unique<ThreadRank>(hub, r));
+  for (auto& engine : make_thread_engines(size, options)) {
+    ranks.push_back(std::make_unique<Communicator>(std::move(engine)));
   }
   return ranks;
 }

@@ -9,16 +9,17 @@
 namespace sluice {
 
 // A clock that stands still while anybody has something to do: when all ranks
-// wait for messages that nobody will send, it jumps to their deadline. So no
-// test of a timeout sleeps, and none fails because a machine is slow.
+// wait for messages that nobody will send, it jumps to what the first of them
+// waits for. So no test of a timeout sleeps, none fails because a machine is
+// slow, and an emulated network becomes a simulated one.
 class ManualClock {
  public:
-  Communicator::Clock::time_point now() const;
-  void move_to(Communicator::Clock::time_point when);
+  Engine::Clock::time_point now() const;
+  void move_to(Engine::Clock::time_point when);
 
  private:
   mutable std::mutex mutex_;
-  Communicator::Clock::time_point now_{};
+  Engine::Clock::time_point now_{};
 };
 
 // What happens to a message on its way, for tests of faults: the number counts
@@ -34,8 +35,12 @@ struct ThreadRankOptions {
 };
 
 // Ranks as threads of one process: the test bed of every collective. The
-// communicators share their memory; each is used by one thread. A rank that has
-// been destroyed counts as one that never calls again.
+// engines share their memory; each is used by one thread. A rank that has been
+// destroyed counts as one that never calls again.
+std::vector<std::unique_ptr<Engine>> make_thread_engines(
+    std::size_t size, const ThreadRankOptions& options = {});
+
+// The same, ready to use.
 std::vector<std::unique_ptr<Communicator>> make_thread_ranks(
     std::size_t size, const ThreadRankOptions& options = {});
 

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace sluice {
+
+using Bytes = std::vector<std::byte>;
+
+// Moves frames of bytes between ranks: threads, MPI, or one of them behind an
+// emulated network. A Communicator adds all the rest. Used by one thread.
+class Engine {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  virtual ~Engine() = default;
+
+  virtual std::size_t rank() const = 0;
+  virtual std::size_t size() const = 0;
+  // Among the ranks on this machine.
+  virtual std::size_t local_rank() const { return rank(); }
+  virtual std::size_t local_size() const { return size(); }
+
+  // Takes a frame to send and returns at once. Frames of a pair of ranks
+  // arrive in order.
+  virtual void post(std::size_t peer, Bytes frame) = 0;
+  // Moves the peer's next frame to `frame`; false if there is none yet.
+  virtual bool poll(std::size_t peer, Bytes& frame) = 0;
+  // Returns when something may have arrived, or at `until`.
+  virtual void idle(Clock::time_point until) = 0;
+  virtual Clock::time_point now() const { return Clock::now(); }
+
+  // The engine's own all-reduce, in place: kNone if it has none, kLate if the
+  // deadline passed first.
+  enum class Native : std::uint8_t { kNone, kDone, kLate };
+  virtual Native sum(std::span<float>, Clock::time_point /*deadline*/) {
+    return Native::kNone;
+  }
+
+  // All ranks are done with each other: lets go of what the engine holds. Not
+  // called after an error.
+  virtual void finish() {}
+};
+
+}  // namespace sluice

@@ -1,0 +1,240 @@
+#include "sluice/comm/mpi/mpi.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <list>
+#include <thread>
+
+#include "sluice/core/error.h"
+
+namespace sluice {
+namespace {
+
+using Clock = Engine::Clock;
+
+constexpr int kTag = 1;
+// A rank that waits yields at first, then sleeps: with more ranks than cores a
+// spinning one takes the time of one that computes.
+constexpr int kYields = 50;
+constexpr auto kSleep = std::chrono::microseconds(20);
+constexpr auto kLastSends = std::chrono::seconds(10);
+constexpr std::size_t kSumPart = std::size_t{1} << 28;  // elements
+
+void check(int code, const char* what) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int size = 0;
+  MPI_Error_string(code, text, &size);
+  throw std::runtime_error(concat("[mpi] ", what, " failed: ", text));
+}
+
+struct Sending {
+  Bytes frame;
+  std::vector<MPI_Request> requests;
+};
+
+struct Receiving {
+  Bytes frame;
+  std::size_t have = 0;  // bytes of earlier parts
+  std::size_t part = 0;  // bytes of the part that is under way
+  MPI_Request request = MPI_REQUEST_NULL;
+};
+
+// What MPI may still write to or read from after a rank has given up.
+struct Buffers {
+  std::list<Sending> sending;
+  std::vector<Receiving> receiving;
+  std::vector<float> sums;
+  MPI_Request sum_request = MPI_REQUEST_NULL;
+};
+
+class MpiEngine final : public Engine {
+ public:
+  explicit MpiEngine(const MpiOptions& options) : options_(options) {
+    int initialised = 0;
+    MPI_Initialized(&initialised);
+    if (initialised == 0) {
+      int provided = 0;
+      check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided),
+            "MPI_Init_thread");
+      require(provided >= MPI_THREAD_SERIALIZED,
+              "[mpi] MPI must allow calls from any one thread at a time "
+              "(MPI_THREAD_SERIALIZED), got level ",
+              provided);
+      finalise_ = true;
+    }
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN);
+    rank_ = rank_in(comm_);
+    size_ = size_of(comm_);
+    MPI_Comm local = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL,
+                              &local),
+          "MPI_Comm_split_type");
+    local_rank_ = rank_in(local);
+    local_size_ = size_of(local);
+    MPI_Comm_free(&local);
+    buffers_->receiving.resize(size_);
+  }
+
+  ~MpiEngine() override {
+    // After an error MPI may use its buffers for as long as the process lives.
+    if (!finished_) [[maybe_unused]]
+      Buffers* kept = buffers_.release();
+  }
+
+  std::size_t rank() const override { return rank_; }
+  std::size_t size() const override { return size_; }
+  std::size_t local_rank() const override { return local_rank_; }
+  std::size_t local_size() const override { return local_size_; }
+
+  void post(std::size_t peer, Bytes frame) override {
+    Sending& s = buffers_->sending.emplace_back();
+    s.frame = std::move(frame);
+    // A part of full size is followed by another, so the last is always short.
+    for (std::size_t at = 0; at <= s.frame.size(); at += options_.part) {
+      const std::size_t part = std::min(options_.part, s.frame.size() - at);
+      check(MPI_Isend(s.frame.data() + at, static_cast<int>(part), MPI_BYTE,
+                      static_cast<int>(peer), kTag, comm_,
+                      &s.requests.emplace_back(MPI_REQUEST_NULL)),
+            "MPI_Isend");
+    }
+    forget_sent();
+  }
+
+  bool poll(std::size_t peer, Bytes& frame) override {
+    Receiving& r = buffers_->receiving[peer];
+    while (true) {
+      if (r.request == MPI_REQUEST_NULL && !start_part(peer, r)) return false;
+      int done = 0;
+      check(MPI_Test(&r.request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+      if (done == 0) return false;
+      r.have += r.part;
+      if (r.part < options_.part) break;
+    }
+    std::swap(frame, r.frame);
+    frame.resize(r.have);
+    r.have = 0;
+    waits_ = 0;
+    return true;
+  }
+
+  void idle(Clock::time_point until) override {
+    forget_sent();
+    if (++waits_ < kYields) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_until(std::min(until, Clock::now() + kSleep));
+    }
+  }
+
+  Native sum(std::span<float> values, Clock::time_point deadline) override {
+    std::vector<float>& sums = buffers_->sums;
+    sums.assign(values.begin(), values.end());
+    for (std::size_t at = 0; at < sums.size(); at += kSumPart) {
+      const std::size_t part = std::min(kSumPart, sums.size() - at);
+      MPI_Request& request = buffers_->sum_request;
+      check(
+          MPI_Iallreduce(MPI_IN_PLACE, sums.data() + at, static_cast<int>(part),
+                         MPI_FLOAT, MPI_SUM, comm_, &request),
+          "MPI_Iallreduce");
+      waits_ = 0;
+      while (true) {
+        int done = 0;
+        check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+        if (done != 0) break;
+        if (now() >= deadline) return Native::kLate;
+        idle(deadline);
+      }
+    }
+    std::copy(sums.begin(), sums.end(), values.begin());
+    return Native::kDone;
+  }
+
+  void finish() override {
+    const auto until = now() + kLastSends;
+    for (forget_sent(); !buffers_->sending.empty(); forget_sent()) {
+      if (now() >= until) {
+        throw std::runtime_error(
+            "[mpi] a message that nobody received is left at the end");
+      }
+      std::this_thread::yield();
+    }
+    MPI_Comm_free(&comm_);
+    if (finalise_) MPI_Finalize();
+    finished_ = true;
+  }
+
+ private:
+  static std::size_t rank_in(MPI_Comm comm) {
+    int rank = 0;
+    check(MPI_Comm_rank(comm, &rank), "MPI_Comm_rank");
+    return static_cast<std::size_t>(rank);
+  }
+  static std::size_t size_of(MPI_Comm comm) {
+    int size = 0;
+    check(MPI_Comm_size(comm, &size), "MPI_Comm_size");
+    return static_cast<std::size_t>(size);
+  }
+
+  bool start_part(std::size_t peer, Receiving& r) {
+    int there = 0;
+    MPI_Message message = MPI_MESSAGE_NULL;
+    MPI_Status status;
+    check(MPI_Improbe(static_cast<int>(peer), kTag, comm_, &there, &message,
+                      &status),
+          "MPI_Improbe");
+    if (there == 0) return false;
+    int part = 0;
+    check(MPI_Get_count(&status, MPI_BYTE, &part), "MPI_Get_count");
+    r.part = static_cast<std::size_t>(part);
+    if (r.frame.size() < r.have + r.part) r.frame.resize(r.have + r.part);
+    check(MPI_Imrecv(r.frame.data() + r.have, part, MPI_BYTE, &message,
+                     &r.request),
+          "MPI_Imrecv");
+    return true;
+  }
+
+  void forget_sent() {
+    buffers_->sending.remove_if([](Sending& s) {
+      int done = 0;
+      check(MPI_Testall(static_cast<int>(s.requests.size()), s.requests.data(),
+                        &done, MPI_STATUSES_IGNORE),
+            "MPI_Testall");
+      return done != 0;
+    });
+  }
+
+  MpiOptions options_;
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  std::size_t rank_ = 0;
+  std::size_t size_ = 1;
+  std::size_t local_rank_ = 0;
+  std::size_t local_size_ = 1;
+  bool finalise_ = false;
+  bool finished_ = false;
+  int waits_ = 0;
+  std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
+};
+
+}  // namespace
+
+bool mpi_is_built() { return true; }
+
+bool mpi_launched() {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+std::unique_ptr<Engine> make_mpi_engine(const MpiOptions& options) {
+  require(options.part > 0 && options.part <= std::size_t{1} << 30,
+          "[mpi] parts must be from 1 to 2^30 bytes, got ", options.part);
+  return std::make_unique<MpiEngine>(options);
+}
+
+}  // namespace sluice

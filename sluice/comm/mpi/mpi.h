@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+
+#include "sluice/comm/engine.h"
+
+namespace sluice {
+
+struct MpiOptions {
+  // Longer messages travel in parts of this size; MPI counts in ints.
+  std::size_t part = std::size_t{1} << 30;
+};
+
+// Whether this build has MPI, and whether mpirun or srun started this process.
+bool mpi_is_built();
+bool mpi_launched();
+
+// The ranks of MPI_COMM_WORLD, on a duplicate of it. Initialises MPI if nobody
+// has; then finish() finalises it. Never waits inside MPI: every message is
+// posted and polled, with short sleeps, so that a rank that waits leaves its
+// core to one that computes. Without MPI in the build it throws.
+std::unique_ptr<Engine> make_mpi_engine(const MpiOptions& options = {});
+
+}  // namespace sluice

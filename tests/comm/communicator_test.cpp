@@ -1,0 +1,257 @@
+// Deadlines, blame, epochs and votes, on ranks that are threads with a clock
+// that jumps: nothing here sleeps.
+
+#include "sluice/comm/communicator.h"
+
+#include <bit>
+
+#include "ranks.h"
+#include "sluice/collective/sparse_allreduce.h"
+#include "sluice/collective/vote.h"
+#include "sluice/comm/threads/threads.h"
+#include "support.h"
+
+namespace sluice::testing {
+namespace {
+
+Bytes bytes_of(std::initializer_list<int> values) {
+  Bytes out;
+  for (const int v : values) out.push_back(static_cast<std::byte>(v));
+  return out;
+}
+
+void all_to_all(Communicator& comm, std::uint64_t step) {
+  comm.begin("all-to-all", step);
+  for (std::size_t p = 0; p < comm.size(); ++p) {
+    if (p != comm.rank()) comm.send(p, 1, bytes_of({1, 2}));
+  }
+  for (std::size_t p = 0; p < comm.size(); ++p) {
+    if (p != comm.rank()) comm.receive(p, 1);
+  }
+}
+
+TEST(Communicator, CountsWhatCrossesItsPorts) {
+  auto ranks = make_thread_ranks(3);
+  std::vector<Traffic> traffic(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    all_to_all(*ranks[r], 0);
+    traffic[r] = ranks[r]->traffic();
+  });
+  for (const Traffic& t : traffic) {
+    EXPECT_EQ(t.bytes_sent, 2 * (48 + 2));
+    EXPECT_EQ(t.bytes_received, 2 * (48 + 2));
+    EXPECT_EQ(t.messages_sent, 2);
+  }
+}
+
+TEST(Communicator, NamesTheRankThatNeverCalls) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(4, {&clock, nullptr, nullptr});
+  std::vector<std::string> errors(4);
+  std::vector<std::size_t> suspects(4, 99);
+  run_ranks(ranks, [&](std::size_t r) {
+    if (r == 2) return;  // never calls
+    const Entries mine = {{1, 5}, {1, 2}};
+    Delivery out;
+    try {
+      make_collective("sparcml-rd")
+          ->reduce(*ranks[r], {mine, 10, 2, 7, ValueForm::kFp32, {}}, out);
+    } catch (const CommError& e) {
+      errors[r] = e.what();
+      suspects[r] = e.suspect();
+      // It stays failed.
+      EXPECT_THROW(ranks[r]->begin("next", 8), CommError);
+    }
+  });
+  for (const std::size_t r : {0, 1, 3}) {
+    EXPECT_NE(errors[r].find("[sparcml-rd] rank"), std::string::npos);
+    EXPECT_NE(errors[r].find("step 7"), std::string::npos) << errors[r];
+    EXPECT_EQ(suspects[r], 2U) << errors[r];
+  }
+}
+
+TEST(Communicator, KeepsTheDeadlineItWasGiven) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});
+  std::string error;
+  run_ranks(ranks, [&](std::size_t r) {
+    if (r == 1) return;
+    ranks[r]->set_timeout(std::chrono::seconds(5));
+    try {
+      all_to_all(*ranks[r], 0);
+    } catch (const CommError& e) {
+      error = e.what();
+    }
+  });
+  EXPECT_NE(error.find("waited 5 s for rank 1"), std::string::npos) << error;
+  const auto late = clock.now().time_since_epoch();
+  EXPECT_GE(late, std::chrono::seconds(5));
+  EXPECT_LT(late, std::chrono::seconds(6));
+}
+
+// Bucket order, plan and step all show in the step or the phase.
+TEST(Communicator, NoticesAPeerInAnotherStep) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});
+  std::vector<std::string> errors(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    try {
+      all_to_all(*ranks[r], 3 + r);
+    } catch (const CommError& e) {
+      errors[r] = e.what();
+    }
+  });
+  EXPECT_NE(errors[0].find("got from rank 1 in step 3: step 4 phase 1 where "
+                           "step 3 phase 1 was due"),
+            std::string::npos)
+      << errors[0];
+}
+
+TEST(Communicator, StartsOverInANewEpoch) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(3, {&clock, nullptr, nullptr});
+  std::vector<int> good(3, 0);
+  run_ranks(ranks, [&](std::size_t r) {
+    Communicator& comm = *ranks[r];
+    // Rank 1 misses a call; what the others sent it is still under way later.
+    if (r != 1) {
+      EXPECT_THROW(all_to_all(comm, 1), CommError);
+      EXPECT_TRUE(comm.failed());
+    }
+    comm.rebuild();
+    EXPECT_EQ(comm.epoch(), 1U);
+    all_to_all(comm, 1);
+    all_to_all(comm, 2);
+    good[r] = 1;
+  });
+  EXPECT_EQ(good, std::vector<int>({1, 1, 1}));
+}
+
+// A rank that has not noticed yet meets one that has started over: its frame
+// is kept for the new epoch.
+TEST(Communicator, FollowsAPeerThatHasStartedOver) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});
+  run_ranks(ranks, [&](std::size_t r) {
+    Communicator& comm = *ranks[r];
+    if (r == 0) comm.rebuild();
+    if (r == 1) {
+      try {
+        comm.begin("wait", 0);
+        comm.receive(0, 9);
+        ADD_FAILURE() << "nobody sent that";
+      } catch (const CommError& e) {
+        EXPECT_NE(std::string(e.what()).find("rebuild() to follow"),
+                  std::string::npos);
+      }
+      comm.rebuild();
+    }
+    all_to_all(comm, 5);
+  });
+}
+
+TEST(Communicator, BarrierAndFinishWorkForAnyNumber) {
+  for (const std::size_t size : {1, 2, 3, 5, 8, 64}) {
+    auto ranks = make_thread_ranks(size);
+    run_ranks(ranks, [&](std::size_t r) {
+      ranks[r]->barrier(0);
+      ranks[r]->barrier(1);
+      ranks[r]->finish();
+    });
+  }
+}
+
+TEST(Vote, CommitsOnlyIfAllAgreeAndCounts) {
+  for (const std::size_t size : {1, 2, 5}) {
+    for (std::size_t against = 0; against <= size; ++against) {
+      auto ranks = make_thread_ranks(size);
+      std::vector<VoteResult> verdicts(size);
+      run_ranks(ranks, [&](std::size_t r) {
+        const std::uint64_t counts[] = {r, 10 * r};
+        verdicts[r] = vote(*ranks[r], 3, r != against, counts);
+      });
+      const std::uint64_t sum = size * (size - 1) / 2;
+      for (const VoteResult& v : verdicts) {
+        EXPECT_EQ(v.decision,
+                  against == size ? Decision::kCommit : Decision::kRollBack);
+        EXPECT_EQ(v.totals, std::vector<std::uint64_t>({sum, 10 * sum}));
+      }
+    }
+  }
+}
+
+TEST(Vote, NoticesRanksWithOtherBuckets) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});
+  std::string error;
+  run_ranks(ranks, [&](std::size_t r) {
+    const std::vector<std::uint64_t> counts(1 + r);
+    try {
+      vote(*ranks[r], 0, true, counts);
+    } catch (const CommError& e) {
+      if (r == 0) error = e.what();
+    }
+  });
+  EXPECT_NE(error.find("do all ranks have the same buckets?"),
+            std::string::npos)
+      << error;
+}
+
+Fate drop_one(void* context, std::size_t from, std::size_t to, std::uint64_t) {
+  const auto* pair =
+      static_cast<const std::pair<std::size_t, std::size_t>*>(context);
+  return from == pair->first && to == pair->second ? Fate::kDrop
+                                                   : Fate::kDeliver;
+}
+
+// Every message of the vote lost once: after settle() either all ranks have
+// committed the step or none has.
+TEST(Settle, EndsAllDoubtWhateverTheVoteLost) {
+  constexpr std::size_t kRanks = 4;
+  for (std::size_t from = 0; from < kRanks; ++from) {
+    for (std::size_t to = 0; to < kRanks; ++to) {
+      if (from == to || (from != 0 && to != 0)) continue;
+      std::pair<std::size_t, std::size_t> lost = {from, to};
+      ManualClock clock;
+      auto ranks = make_thread_ranks(kRanks, {&clock, &drop_one, &lost});
+      std::vector<Standing> standings(kRanks);
+      run_ranks(ranks, [&](std::size_t r) {
+        Standing& mine = standings[r];
+        mine.next_step = 7;
+        try {
+          const VoteResult v = vote(*ranks[r], 7, true);
+          if (v.decision == Decision::kCommit) mine.next_step = 8;
+        } catch (const CommError&) {
+          mine.in_doubt = true;
+        }
+      });
+      // The same ranks over a network that works, as after a rebuild.
+      auto again = make_thread_ranks(kRanks);
+      std::vector<std::uint64_t> next(kRanks);
+      run_ranks(again, [&](std::size_t r) {
+        const Decision d = settle(*again[r], standings[r]);
+        next[r] = standings[r].next_step + (d == Decision::kCommit ? 1 : 0);
+      });
+      for (const std::uint64_t n : next) EXPECT_EQ(n, next[0]);
+      // A lost ballot stops the step; a lost decision does not.
+      EXPECT_EQ(next[0], from == 0 ? 8U : 7U);
+    }
+  }
+}
+
+TEST(Settle, RefusesRanksThatNoVoteLeavesSoFarApart) {
+  auto ranks = make_thread_ranks(2);
+  std::vector<std::string> errors(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    try {
+      settle(*ranks[r], {r == 0 ? 3U : 9U, false});
+    } catch (const std::runtime_error& e) {
+      errors[r] = e.what();
+    }
+  });
+  EXPECT_NE(errors[0].find("restart from a checkpoint"), std::string::npos);
+  EXPECT_NE(errors[1].find("restart from a checkpoint"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace sluice::testing
