@@ -4,16 +4,23 @@
 
 namespace sluice {
 
-void Allgather::run(Communicator& comm, const Contribution& mine,
-                    std::span<float> sum, Entries&) {
-  send_to_others(comm, 0, encode(mine.selected, mine.n, mine.values));
-  std::vector<Entries> lists(comm.size());
+void exchange_directly(Communicator& comm, const Contribution& mine,
+                       Pieces& sum, Entries& scratch) {
+  constexpr std::uint32_t kLists = 0;
+  send_to_others(comm, kLists,
+                 encode_filled(mine.selected, mine.n, mine.values));
+  sum.lists.resize(comm.size());
   for_others(comm, [&](std::size_t peer) {
-    lists[peer] = receive_entries(comm, peer, 0, mine.n);
+    receive_entries(comm, peer, kLists, mine.n, sum.lists[peer]);
   });
-  lists[comm.rank()] = mine.selected;
-  // Nothing is added before every list has passed its checks.
-  for (const Entries& list : lists) add_to(list, sum);
+  sum.lists[comm.rank()] = mine.selected;
+  merge_all(sum.lists, scratch);
+  sum.lists.resize(1);
+}
+
+void Allgather::run(Communicator& comm, const Contribution& mine,
+                    Delivery& out) {
+  exchange_directly(comm, mine, out.sum, scratch_);
 }
 
 }  // namespace sluice

@@ -4,8 +4,12 @@
 
 namespace sluice {
 
-// Every rank sends its entries to every other and adds all of them in rank
-// order.
+// The exchange of `Allgather`, for others that fall back on it.
+void exchange_directly(Communicator& comm, const Contribution& mine,
+                       Pieces& sum, Entries& scratch);
+
+// Every rank sends its entries to every other and adds all of them in
+// an order that all share.
 class Allgather final : public SparseAllreduce {
  public:
   static constexpr std::string_view kName = "allgather";
@@ -18,8 +22,10 @@ class Allgather final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
+
+  Entries scratch_;
 };
 
 }  // namespace sluice

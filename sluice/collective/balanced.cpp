@@ -1,70 +1,123 @@
 #include "sluice/collective/balanced.h"
 
+#include <bit>
+
+#include "sluice/collective/allgather.h"
 #include "sluice/collective/exchange.h"
-#include "sluice/core/hash.h"
+#include "sluice/core/error.h"
+#include "sluice/cost/model.h"
 
 namespace sluice {
 namespace {
 
-constexpr std::uint32_t kPush = 0;
-constexpr std::uint32_t kPull = 1;
-
-void exchange_directly(Communicator& comm, const Contribution& mine,
-                       std::span<float> sum) {
-  const std::size_t peer = 1 - comm.rank();
-  comm.send(peer, kPush, encode(mine.selected, mine.n, mine.values));
-  const Entries other = receive_entries(comm, peer, kPush, mine.n);
-  add_to(comm.rank() == 0 ? mine.selected : other, sum);
-  add_to(comm.rank() == 0 ? other : mine.selected, sum);
-}
+constexpr std::uint32_t kPush = 1;
+constexpr std::uint32_t kPull = 2;
 
 }  // namespace
 
-std::uint64_t OwnerMap::turn(std::uint64_t row) {
-  // Part of the wire: all ranks must agree on it.
-  return mix64(row) >> 32;
+OwnerMap::OwnerMap(std::uint64_t n, std::size_t ranks, std::uint64_t block)
+    : ranks_(ranks),
+      inverse_(~std::uint64_t{0} / ranks + 1),
+      shift_(static_cast<unsigned>(std::countr_zero(block))),
+      mask_(static_cast<std::uint32_t>(block - 1)) {
+  // One rank has no inverse in 64 bits, and nobody to deal to.
+  require(ranks > 1 && n < std::uint64_t{1} << 32,
+          "[balanced] the owner map needs at least 2 ranks and fewer than 2^32 "
+          "elements, got ",
+          ranks, " and ", n);
+  const std::uint64_t row = ranks * block;
+  length_ = (n + row - 1) / row * block;
+}
+
+Balanced::Balanced(const Params& params) : params_(params) {
+  const auto block = static_cast<std::uint64_t>(params.block);
+  require(std::has_single_bit(block),
+          "[balanced] block must be a power of two, got ", params.block);
+}
+
+void Balanced::commit(std::uint64_t selected) {
+  selected_ = selected;
+  u_ = last_u_;
+}
+
+// From what all ranks know alike, or they would not meet.
+bool Balanced::choose_direct(std::uint64_t n, std::size_t ranks) const {
+  if (ranks <= 2 || params_.direct == "yes") return true;
+  if (params_.direct == "no" || selected_ == 0) return false;
+  const auto p = static_cast<double>(ranks);
+  const double k = static_cast<double>(selected_) / p;
+  const double part = static_cast<double>(n) / p;
+  return coded_bytes(k, static_cast<double>(n)) <
+         coded_bytes(k / p, part) +
+             coded_bytes(static_cast<double>(u_) / p, part);
+}
+
+// Splits what was selected by owner. Counts first, so that nothing grows.
+void Balanced::deal(const OwnerMap& map, const Entries& selected,
+                    std::size_t ranks) {
+  places_.resize(selected.size());
+  std::vector<std::size_t> counts(ranks, 0);
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    places_[i] = map.place(selected.indices[i]);
+    ++counts[places_[i].owner];
+  }
+  for (std::size_t r = 0; r < ranks; ++r) lists_[r].resize(counts[r]);
+  counts.assign(ranks, 0);
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    Entries& list = lists_[places_[i].owner];
+    const std::size_t at = counts[places_[i].owner]++;
+    list.indices[at] = places_[i].local;
+    list.values[at] = selected.values[i];
+  }
+}
+
+// Owners' sums, with the indices that they stand for.
+void Balanced::pull(Communicator& comm, const OwnerMap& map, std::uint64_t n,
+                    Pieces& sum) {
+  send_to_others(comm, kPull, encode_filled(lists_[0], map.length()));
+  sum.lists.resize(comm.size());
+  std::swap(sum.lists[comm.rank()], lists_[0]);
+  for_others(comm, [&](std::size_t peer) {
+    receive_entries(comm, peer, kPull, map.length(), sum.lists[peer]);
+  });
+  for (std::size_t owner = 0; owner < comm.size(); ++owner) {
+    Entries& list = sum.lists[owner];
+    // Ascending, and only the last block's row may reach beyond the end: a
+    // list that went dense has zeros there.
+    for (std::uint32_t& j : list.indices) {
+      const std::uint64_t index = map.index(owner, j);
+      j = static_cast<std::uint32_t>(std::min(index, n));
+    }
+    std::size_t count = list.size();
+    while (count > 0 && list.indices[count - 1] >= n) --count;
+    for (std::size_t i = count; i < list.size(); ++i) {
+      if (list.values[i] != 0) comm.reject(owner, "an index beyond the end");
+    }
+    list.resize(count);
+  }
 }
 
 void Balanced::run(Communicator& comm, const Contribution& mine,
-                   std::span<float> sum, Entries&) {
+                   Delivery& out) {
   const std::size_t size = comm.size();
-  if (size == 2) {
-    exchange_directly(comm, mine, sum);
-    return;
+  direct_ = choose_direct(mine.n, size);
+  if (direct_) {
+    exchange_directly(comm, mine, out.sum, scratch_);
+  } else {
+    const OwnerMap map(mine.n, size, static_cast<std::uint64_t>(params_.block));
+    lists_.resize(size);
+    deal(map, mine.selected, size);
+    for_others(comm, [&](std::size_t peer) {
+      comm.send(peer, kPush,
+                encode_filled(lists_[peer], map.length(), mine.values));
+    });
+    for_others(comm, [&](std::size_t peer) {
+      receive_entries(comm, peer, kPush, map.length(), lists_[peer]);
+    });
+    merge_all(lists_, scratch_);
+    pull(comm, map, mine.n, out.sum);
   }
-  const OwnerMap map(mine.n, size);
-  std::vector<Entries> lists(size);
-  for (std::size_t i = 0; i < mine.selected.size(); ++i) {
-    const std::uint32_t j = mine.selected.indices[i];
-    lists[map.owner(j)].add(static_cast<std::uint32_t>(map.local(j)),
-                            mine.selected.values[i]);
-  }
-  for_others(comm, [&](std::size_t peer) {
-    comm.send(peer, kPush, encode(lists[peer], map.length(), mine.values));
-  });
-  const std::size_t me = comm.rank();
-  for_others(comm, [&](std::size_t peer) {
-    lists[peer] = receive_entries(comm, peer, kPush, map.length());
-  });
-  Entries whole;
-  for (const Entries& list : lists) whole = merged(whole, list);
-  send_to_others(comm, kPull, encode(whole, map.length()));
-  lists[me] = std::move(whole);
-  for_others(comm, [&](std::size_t peer) {
-    lists[peer] = receive_entries(comm, peer, kPull, map.length());
-    for (const std::uint32_t local : lists[peer].indices) {
-      if (map.index(peer, local) >= mine.n) {
-        comm.reject(peer, "an index beyond the end");
-      }
-    }
-  });
-  for (std::size_t owner = 0; owner < size; ++owner) {
-    const Entries& list = lists[owner];
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const std::uint64_t j = map.index(owner, list.indices[i]);
-      if (j < mine.n) sum[j] += list.values[i];
-    }
-  }
+  last_u_ = out.sum.size();
 }
 
 }  // namespace sluice

@@ -6,49 +6,109 @@ namespace sluice {
 
 // Which rank sums an index, and where in that rank's list it stands.
 //
-// owner(j) = (j + hash(j / P)) mod P, local(j) = j / P: one index of every P in
-// a row to each rank, in an order that a hash turns from row to row. Keeps the
-// order of indices, needs no table and inverts; hot columns and hot blocks
-// alike spread evenly.
+// Indices are dealt to the ranks in blocks; every P blocks are a row, and a
+// hash turns the order of ranks from row to row. Keeps the order of indices,
+// needs no table and inverts; hot columns and hot regions alike spread evenly,
+// best with blocks of one. Part of the wire: all ranks must agree on it.
 class OwnerMap {
  public:
-  OwnerMap(std::uint64_t n, std::size_t ranks) : n_(n), ranks_(ranks) {}
+  // At least two ranks; n below 2^32; block a power of two.
+  OwnerMap(std::uint64_t n, std::size_t ranks, std::uint64_t block = 1);
 
-  std::size_t owner(std::uint64_t j) const {
-    return static_cast<std::size_t>((j + turn(j / ranks_)) % ranks_);
+  struct Place {
+    std::uint32_t owner;
+    std::uint32_t local;
+  };
+  Place place(std::uint32_t j) const {
+    const std::uint64_t dealt = j >> shift_;
+    const std::uint64_t row = divide(dealt);
+    std::uint64_t owner = dealt - row * ranks_ + turn(row);
+    owner -= owner >= ranks_ ? ranks_ : 0;
+    return {static_cast<std::uint32_t>(owner),
+            static_cast<std::uint32_t>(row << shift_ | (j & mask_))};
   }
-  std::uint64_t local(std::uint64_t j) const { return j / ranks_; }
-  // Length of every rank's list; the last place of some may be no index.
-  std::uint64_t length() const { return (n_ + ranks_ - 1) / ranks_; }
+  // Length of every rank's list; the last places of some may be no index.
+  std::uint64_t length() const { return length_; }
   // The inverse; n or more if there is no such index.
-  std::uint64_t index(std::size_t owner, std::uint64_t local) const {
-    return local * ranks_ + (owner + ranks_ - turn(local) % ranks_) % ranks_;
+  std::uint64_t index(std::size_t owner, std::uint32_t local) const {
+    const std::uint64_t row = local >> shift_;
+    std::uint64_t seat = owner + ranks_ - turn(row);
+    seat -= seat >= ranks_ ? ranks_ : 0;
+    return (row * ranks_ + seat) << shift_ | (local & mask_);
   }
 
  private:
-  static std::uint64_t turn(std::uint64_t row);
+  std::uint64_t divide(std::uint64_t x) const {
+    return static_cast<std::uint64_t>(
+        (static_cast<unsigned __int128>(x) * inverse_) >> 64);
+  }
+  // In [0, P), from the upper bits of a 32-bit hash.
+  std::uint64_t turn(std::uint64_t row) const {
+    auto h = static_cast<std::uint32_t>(row) * 0x9e3779b1U;
+    h = (h ^ (h >> 15)) * 0x85ebca77U;
+    return (h ^ (h >> 13)) * ranks_ >> 32;
+  }
 
-  std::uint64_t n_;
   std::uint64_t ranks_;
+  std::uint64_t inverse_;  // ceil(2^64 / P): exact quotients below 2^32
+  unsigned shift_;
+  std::uint32_t mask_;
+  std::uint64_t length_;
 };
 
 // Balanced reduce-scatter and all-gather (after ZEN, OSDI'25): every index has
 // an owner that sums it; the exact sum, near the fewest bytes possible,
-// whatever the supports. Two ranks exchange their lists directly.
+// whatever the supports. Where sending every list to every rank takes fewer
+// bytes still (always for two ranks), it does that; it learns from the step
+// before.
 class Balanced final : public SparseAllreduce {
  public:
   static constexpr std::string_view kName = "balanced";
   static constexpr std::string_view kSummary =
       "exact sum by hashed owners: (k + u)(P - 1) / P entries, evenly spread";
-  struct Params {};
-  static ParamList list(Params&) { return {}; }
+  struct Params {
+    std::int64_t block = 1;
+    std::string direct = "auto";
+  };
+  static ParamList list(Params& p) {
+    return {
+        {.name = "block",
+         .value = &p.block,
+         .doc = "indices in a row with one owner; a power of two, 1 spreads "
+                "best",
+         .min = 1,
+         .max = 65536},
+        {.name = "direct",
+         .value = &p.direct,
+         .doc = "send lists directly: always, never, or when it takes "
+                "fewer bytes",
+         .choices = {"auto", "yes", "no"}}};
+  }
 
-  explicit Balanced(const Params&) {}
+  explicit Balanced(const Params& params);
   std::string_view name() const override { return kName; }
+  void commit(std::uint64_t selected) override;
+
+  // Whether the last exchange was direct.
+  bool direct() const { return direct_; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
+  bool choose_direct(std::uint64_t n, std::size_t ranks) const;
+  void deal(const OwnerMap& map, const Entries& selected, std::size_t ranks);
+  void pull(Communicator& comm, const OwnerMap& map, std::uint64_t n,
+            Pieces& sum);
+
+  Params params_;
+  bool direct_ = false;
+  std::uint64_t last_u_ = 0;  // of the exchange that is under way
+  // Of the last step that was committed; 0 before the first.
+  std::uint64_t selected_ = 0;
+  std::uint64_t u_ = 0;
+  std::vector<Entries> lists_;  // by owner, then by sender
+  std::vector<OwnerMap::Place> places_;
+  Entries scratch_;
 };
 
 }  // namespace sluice

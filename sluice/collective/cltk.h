@@ -19,8 +19,8 @@ class Cltk final : public SparseAllreduce {
   bool exact() const override { return false; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
 };
 
 }  // namespace sluice

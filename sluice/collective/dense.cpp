@@ -1,63 +1,79 @@
 #include "sluice/collective/dense.h"
 
-#include <cstring>
-
 #include "sluice/collective/exchange.h"
+#include "sluice/collective/ring.h"
 
 namespace sluice {
 namespace {
 
-// The part of n elements that chunk c of `parts` covers.
-std::span<float> chunk_of(std::span<float> all, std::size_t c,
-                          std::size_t parts) {
-  const std::size_t n = all.size();
-  const std::size_t begin = n / parts * c + std::min(c, n % parts);
-  const std::size_t size = n / parts + (c < n % parts ? 1 : 0);
-  return all.subspan(begin, size);
-}
+constexpr std::uint32_t kChoice = 0;
+constexpr std::uint32_t kRing = 1;
+// Each way is tried twice: the first time warms up.
+constexpr std::uint64_t kTrials = 4;
 
-const float* checked_floats(Communicator& comm, std::size_t peer,
-                            std::span<const std::byte> bytes, std::size_t count,
-                            std::vector<float>& copy) {
-  if (bytes.size() != count * sizeof(float)) {
-    comm.reject(peer, "a dense chunk of the wrong size");
+void spread(const Entries& entries, std::uint64_t n,
+            std::vector<float>& dense) {
+  dense.assign(n, 0.0F);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    dense[entries.indices[i]] = entries.values[i];
   }
-  copy.resize(count);
-  if (count > 0) std::memcpy(copy.data(), bytes.data(), bytes.size());
-  return copy.data();
 }
 
 }  // namespace
 
-void Dense::run(Communicator& comm, const Contribution& mine,
-                std::span<float> sum, Entries&) {
-  add_to(mine.selected, sum);
-  const std::size_t size = comm.size();
-  if (size == 1 || (params_.native && comm.native_sum(sum))) return;
-  const std::size_t next = (comm.rank() + 1) % size;
-  const std::size_t before = (comm.rank() + size - 1) % size;
-  std::vector<float> received;
-  // After size - 1 steps rank r holds the whole sum of chunk r + 1.
-  for (std::size_t s = 0; s + 1 < size; ++s) {
-    const auto phase = static_cast<std::uint32_t>(s);
-    comm.send(
-        next, phase,
-        std::as_bytes(chunk_of(sum, (comm.rank() + size - s) % size, size)));
-    const auto chunk = chunk_of(sum, (comm.rank() + size - s - 1) % size, size);
-    const float* values = checked_floats(
-        comm, before, comm.receive(before, phase), chunk.size(), received);
-    for (std::size_t i = 0; i < chunk.size(); ++i) chunk[i] += values[i];
+std::string_view Dense::by() const {
+  if (params_.by != "auto") return params_.by;
+  return choice_ < 0 ? "" : choice_ == 1 ? "native" : "ring";
+}
+
+void Dense::commit(std::uint64_t) { ++committed_; }
+
+// Rank 0's clock decides for all.
+bool Dense::take_native(Communicator& comm) {
+  if (params_.by != "auto") return params_.by == "native";
+  if (committed_ < kTrials) return committed_ % 2 == 1;
+  if (choice_ < 0) {
+    const Bytes told =
+        broadcast(comm, 0, kChoice, {std::byte{best_[1] < best_[0]}});
+    choice_ = told.size() == 1 && told[0] == std::byte{1} ? 1 : 0;
   }
-  for (std::size_t s = 0; s + 1 < size; ++s) {
-    const auto phase = static_cast<std::uint32_t>(size + s);
-    comm.send(next, phase,
-              std::as_bytes(
-                  chunk_of(sum, (comm.rank() + 1 + size - s) % size, size)));
-    const auto chunk = chunk_of(sum, (comm.rank() + size - s) % size, size);
-    const float* values = checked_floats(
-        comm, before, comm.receive(before, phase), chunk.size(), received);
-    std::copy(values, values + chunk.size(), chunk.begin());
-  }
+  return choice_ == 1;
+}
+
+void Dense::sum_now(Communicator& comm, std::span<float> values) {
+  if (comm.size() == 1) return;
+  const bool native = take_native(comm);
+  const auto start = comm.now();
+  const bool done = native && comm.native_sum(values);
+  if (!done) ring_sum(comm, values, kRing);
+  const double seconds =
+      std::chrono::duration<double>(comm.now() - start).count();
+  double& best = best_[done ? 1 : 0];
+  best = std::min(best, seconds);
+}
+
+void Dense::sum(Communicator& comm, std::uint64_t step,
+                std::span<float> values) {
+  comm.begin(name(), step);
+  sum_now(comm, values);
+}
+
+void Dense::run(Communicator& comm, const Contribution& mine, Delivery& out) {
+  spread(mine.selected, mine.n, out.sum.dense);
+  sum_now(comm, out.sum.dense);
+}
+
+void DenseBf16::sum(Communicator& comm, std::uint64_t step,
+                    std::span<float> values, std::span<float> remainders) {
+  comm.begin(kName, step);
+  ring_sum_bf16(comm, values, remainders, kRing);
+}
+
+void DenseBf16::run(Communicator& comm, const Contribution& mine,
+                    Delivery& out) {
+  spread(mine.selected, mine.n, out.sum.dense);
+  out.returned.dense.assign(mine.n, 0.0F);
+  ring_sum_bf16(comm, out.sum.dense, out.returned.dense, kRing);
 }
 
 }  // namespace sluice

@@ -4,28 +4,65 @@
 
 namespace sluice {
 
-// The dense baseline: a ring all-reduce of all n elements (reduce-scatter, then
-// all-gather), or the engine's own if it has one.
+// The dense baseline: all n elements by a pipelined ring or by the engine's own
+// all-reduce, whichever is faster.
 class Dense final : public SparseAllreduce {
  public:
   static constexpr std::string_view kName = "dense";
   static constexpr std::string_view kSummary =
-      "dense ring all-reduce: exact, 2 n (P - 1) / P values received";
+      "dense fp32 all-reduce: exact, 2 n (P - 1) / P values received";
   struct Params {
-    bool native = true;
+    std::string by = "auto";
   };
   static ParamList list(Params& p) {
-    return {{"native", &p.native, "use the engine's own all-reduce"}};
+    return {{.name = "by",
+             .value = &p.by,
+             .doc = "a pipelined ring, the engine's own all-reduce, or (auto) "
+                    "the one that was faster in the first steps",
+             .choices = {"auto", "ring", "native"}}};
   }
 
   explicit Dense(const Params& params) : params_(params) {}
   std::string_view name() const override { return kName; }
+  void commit(std::uint64_t selected) override;
+
+  // The same on values that are all there: sums them in place.
+  void sum(Communicator& comm, std::uint64_t step, std::span<float> values);
+  // How it sums: "ring", "native", or "" while it still tries both.
+  std::string_view by() const;
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
+  void sum_now(Communicator& comm, std::span<float> values);
+  bool take_native(Communicator& comm);
 
   Params params_;
+  std::uint64_t committed_ = 0;
+  double best_[2] = {1e30, 1e30};  // seconds: ring, native
+  int choice_ = -1;                // index of best_, once made
+};
+
+// The same in bf16: half the bytes. What a rank rounds off returns to it.
+class DenseBf16 final : public SparseAllreduce {
+ public:
+  static constexpr std::string_view kName = "dense-bf16";
+  static constexpr std::string_view kSummary =
+      "dense all-reduce in bf16 by a ring: what is rounded off returns";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  explicit DenseBf16(const Params&) {}
+  std::string_view name() const override { return kName; }
+  bool exact() const override { return false; }
+
+  // On values that are all there; adds what is rounded off to `remainders`.
+  static void sum(Communicator& comm, std::uint64_t step,
+                  std::span<float> values, std::span<float> remainders);
+
+ private:
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "sluice/backend/cpu/wire.h"
@@ -34,46 +35,123 @@ Entries members(const Entries& a, std::span<const std::uint32_t> indices,
   return out;
 }
 
-}  // namespace
-
-Entries merged(const Entries& a, const Entries& b) {
+// With explicit zeros where there is nothing.
+Entries filled(const Entries& entries, std::uint64_t n) {
   Entries out;
-  out.indices.reserve(a.size() + b.size());
-  out.values.reserve(a.size() + b.size());
-  std::size_t i = 0;
-  std::size_t j = 0;
-  while (i < a.size() || j < b.size()) {
-    const bool from_a =
-        j == b.size() || (i < a.size() && a.indices[i] <= b.indices[j]);
-    const bool from_b =
-        i == a.size() || (j < b.size() && b.indices[j] <= a.indices[i]);
-    float value = from_a ? a.values[i] : b.values[j];
-    if (from_a && from_b) value += b.values[j];
-    out.add(from_a ? a.indices[i] : b.indices[j], value);
-    i += from_a ? 1U : 0U;
-    j += from_b ? 1U : 0U;
+  out.resize(n);
+  std::iota(out.indices.begin(), out.indices.end(), 0U);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    out.values[entries.indices[i]] = entries.values[i];
   }
   return out;
 }
 
+}  // namespace
+
+std::size_t Pieces::size() const {
+  std::size_t count = dense.size();
+  for (const Entries& list : lists) count += list.size();
+  return count;
+}
+
+void Pieces::clear() {
+  for (Entries& list : lists) list.clear();
+  dense.clear();
+}
+
+void Pieces::add_to(std::span<float> out, float scale) const {
+  for (std::size_t i = 0; i < dense.size(); ++i) out[i] += scale * dense[i];
+  for (const Entries& list : lists) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      out[list.indices[i]] += scale * list.values[i];
+    }
+  }
+}
+
+void Pieces::write(std::span<float> out, float scale) const {
+  if (!dense.empty()) {
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = scale * dense[i];
+    return;
+  }
+  std::fill(out.begin(), out.end(), 0.0F);
+  for (const Entries& list : lists) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      out[list.indices[i]] = scale * list.values[i];
+    }
+  }
+}
+
+void merge(const Entries& a, const Entries& b, Entries& out) {
+  out.resize(a.size() + b.size());
+  std::uint32_t* indices = out.indices.data();
+  float* values = out.values.data();
+  std::size_t i = 0;
+  std::size_t j = 0;
+  std::size_t count = 0;
+  // Which of the two comes next is a coin toss, so no branch may depend on it.
+  while (i < a.size() && j < b.size()) {
+    const std::uint32_t x = a.indices[i];
+    const std::uint32_t y = b.indices[j];
+    const float v = a.values[i];
+    const float w = b.values[j];
+    const float one = x < y ? v : w;
+    indices[count] = x < y ? x : y;
+    values[count] = x == y ? v + w : one;
+    i += x <= y ? 1U : 0U;
+    j += y <= x ? 1U : 0U;
+    ++count;
+  }
+  const auto take = [&](const Entries& from, std::size_t at) {
+    std::copy(from.indices.begin() + static_cast<std::ptrdiff_t>(at),
+              from.indices.end(), indices + count);
+    std::copy(from.values.begin() + static_cast<std::ptrdiff_t>(at),
+              from.values.end(), values + count);
+    count += from.size() - at;
+  };
+  take(a, i);
+  take(b, j);
+  out.resize(count);
+}
+
+Entries merged(const Entries& a, const Entries& b) {
+  Entries out;
+  merge(a, b, out);
+  return out;
+}
+
+void merge_all(std::vector<Entries>& lists, Entries& scratch) {
+  for (std::size_t half = 1; half < lists.size(); half *= 2) {
+    for (std::size_t i = 0; i + half < lists.size(); i += 2 * half) {
+      merge(lists[i], lists[i + half], scratch);
+      std::swap(lists[i], scratch);
+    }
+  }
+}
+
 Entries largest(const Entries& entries, std::size_t k) {
   if (entries.size() <= k) return entries;
-  std::vector<std::size_t> order(entries.size());
-  std::iota(order.begin(), order.end(), 0U);
-  const auto before = [&](std::size_t x, std::size_t y) {
-    const std::uint32_t a = magnitude_key(entries.values[x]);
-    const std::uint32_t b = magnitude_key(entries.values[y]);
-    return a != b ? a > b : x < y;
-  };
-  std::nth_element(order.begin(),
-                   order.begin() + static_cast<std::ptrdiff_t>(k), order.end(),
-                   before);
-  order.resize(k);
-  std::sort(order.begin(), order.end());
+  if (k == 0) return {};
+  std::vector<std::uint32_t> keys(entries.size());
+  std::transform(entries.values.begin(), entries.values.end(), keys.begin(),
+                 [](float v) { return magnitude_key(v); });
+  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(keys.begin(), place, keys.end(), std::greater<>());
+  const std::uint32_t last = *place;
+  const auto above = static_cast<std::size_t>(std::count_if(
+      keys.begin(), place, [&](std::uint32_t key) { return key > last; }));
+  std::size_t ties = k - above;
   Entries out;
-  for (const std::size_t i : order) {
-    out.add(entries.indices[i], entries.values[i]);
+  out.resize(k + 1);  // one more to write to without looking
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::uint32_t key = magnitude_key(entries.values[i]);
+    const bool tie = key == last && ties > 0;
+    out.indices[count] = entries.indices[i];
+    out.values[count] = entries.values[i];
+    ties -= tie ? 1U : 0U;
+    count += key > last || tie ? 1U : 0U;
   }
+  out.resize(k);
   return out;
 }
 
@@ -86,12 +164,16 @@ Entries outside(const Entries& a, std::span<const std::uint32_t> indices) {
 }
 
 Entries slice(const Entries& a, std::uint64_t begin, std::uint64_t end) {
+  const auto place = [&](std::uint64_t index) {
+    return std::lower_bound(a.indices.begin(), a.indices.end(), index) -
+           a.indices.begin();
+  };
+  const auto first = place(begin);
+  const auto last = place(end);
   Entries out;
-  auto at = std::lower_bound(a.indices.begin(), a.indices.end(), begin);
-  for (; at != a.indices.end() && *at < end; ++at) {
-    out.add(static_cast<std::uint32_t>(*at - begin),
-            a.values[static_cast<std::size_t>(at - a.indices.begin())]);
-  }
+  out.indices.assign(a.indices.begin() + first, a.indices.begin() + last);
+  out.values.assign(a.values.begin() + first, a.values.begin() + last);
+  for (std::uint32_t& j : out.indices) j -= static_cast<std::uint32_t>(begin);
   return out;
 }
 
@@ -106,19 +188,34 @@ Bytes encode(const Entries& entries, std::uint64_t n, ValueForm values) {
   return out;
 }
 
-Entries decode(std::span<const std::byte> bytes, std::uint64_t n,
-               std::size_t from) {
-  // The header's count decides how much is made ready, but no message can
-  // carry more entries than it has bytes, dense ones included.
+Bytes encode_filled(const Entries& entries, std::uint64_t n, ValueForm values) {
+  // No form takes less than a bit per index, up to one per element.
+  const std::size_t least = wire::value_bytes(entries.size(), 1, values) +
+                            std::min(entries.size(), n) / 8;
+  const std::size_t dense = wire::value_bytes(n, 1, values);
+  if (least < dense) {
+    Bytes coded = encode(entries, n, values);
+    if (coded.size() <= sizeof(WireHeader) + dense) return coded;
+  }
+  return encode(filled(entries, n), n, values);
+}
+
+Bytes encode_indices(std::span<const std::uint32_t> indices, std::uint64_t n) {
+  return encode({{indices.begin(), indices.end()},
+                 std::vector<float>(indices.size(), 1.0F)},
+                n, ValueForm::kOne);
+}
+
+void decode(std::span<const std::byte> bytes, std::uint64_t n, std::size_t from,
+            Entries& out) {
+  // The header's count decides how much is made ready, up to what there can be.
   WireHeader header;
   std::size_t count = 0;
   if (bytes.size() >= sizeof(header)) {
     std::memcpy(&header, bytes.data(), sizeof(header));
-    count = std::min<std::size_t>(header.count, bytes.size());
+    count = std::min(header.count, n);
   }
-  Entries out;
-  out.indices.resize(count);
-  out.values.resize(count);
+  out.resize(count);
   const DecodeResult result = wire::decode<std::uint32_t>(
       bytes, n, std::span(out.indices), std::span(out.values));
   if (result.error != WireError::kNone) {
@@ -127,17 +224,21 @@ Entries decode(std::span<const std::byte> bytes, std::uint64_t n,
         concat("[decode] a message of ", bytes.size(), " bytes from rank ",
                from, " failed the check of its ", describe(result.error)));
   }
-  return out;
 }
 
-Entries receive_entries(Communicator& comm, std::size_t peer,
-                        std::uint32_t phase, std::uint64_t n) {
-  const std::span<const std::byte> bytes = comm.receive(peer, phase);
+void decode_from(Communicator& comm, std::size_t peer,
+                 std::span<const std::byte> bytes, std::uint64_t n,
+                 Entries& out) {
   try {
-    return decode(bytes, n, peer);
+    decode(bytes, n, peer, out);
   } catch (const CodecError& e) {
     comm.reject(peer, e.what());
   }
+}
+
+void receive_entries(Communicator& comm, std::size_t peer, std::uint32_t phase,
+                     std::uint64_t n, Entries& out) {
+  decode_from(comm, peer, comm.receive(peer, phase), n, out);
 }
 
 }  // namespace sluice

@@ -16,18 +16,40 @@ struct Entries {
   std::vector<float> values;
 
   std::size_t size() const { return indices.size(); }
-  void clear() {
-    indices.clear();
-    values.clear();
+  void resize(std::size_t count) {
+    indices.resize(count);
+    values.resize(count);
   }
+  void clear() { resize(0); }
   void add(std::uint32_t index, float value) {
     indices.push_back(index);
     values.push_back(value);
   }
 };
 
-// a + b; an index that both have gets a's value plus b's.
+// A vector of n floats, as what is not zero in it.
+struct Pieces {
+  std::vector<Entries> lists;  // no index twice, in one list or in two
+  std::vector<float> dense;    // if not empty: all n of them, and no lists
+
+  // Entries, or n if dense.
+  std::size_t size() const;
+  // Keeps the memory of the lists.
+  void clear();
+  // out += scale * this
+  void add_to(std::span<float> out, float scale = 1) const;
+  // out = scale * this
+  void write(std::span<float> out, float scale = 1) const;
+};
+
+// out = a + b; an index that both have gets a's value plus b's. `out` is
+// neither of them.
+void merge(const Entries& a, const Entries& b, Entries& out);
 Entries merged(const Entries& a, const Entries& b);
+
+// The sum of all lists, in an order that only their number decides, in
+// lists[0]; the others are used up. No lists: nothing happens.
+void merge_all(std::vector<Entries>& lists, Entries& scratch);
 
 // The k entries of largest magnitude, ties to the lower index.
 Entries largest(const Entries& entries, std::size_t k);
@@ -39,18 +61,32 @@ Entries outside(const Entries& a, std::span<const std::uint32_t> indices);
 // The entries with begin <= index < end, their indices counted from begin.
 Entries slice(const Entries& a, std::uint64_t begin, std::uint64_t end);
 
-// Coded, the smallest index form; see core/wire.h. n: indices are below it. A
+// Coded in the smallest index form; see core/wire.h. n: indices are below it. A
 // 16-bit form must be able to carry the values.
 Bytes encode(const Entries& entries, std::uint64_t n,
              ValueForm values = ValueForm::kFp32);
 
-// The same back. Throws CodecError if a check fails.
-Entries decode(std::span<const std::byte> bytes, std::uint64_t n,
-               std::size_t from);
+// The same for a list where zeros may stand for nothing: one that is larger
+// coded than dense goes dense.
+Bytes encode_filled(const Entries& entries, std::uint64_t n,
+                    ValueForm values = ValueForm::kFp32);
 
-// Receives and decodes; a message that fails a check fails the communicator,
-// naming its sender.
-Entries receive_entries(Communicator& comm, std::size_t peer,
-                        std::uint32_t phase, std::uint64_t n);
+// The indices alone.
+Bytes encode_indices(std::span<const std::uint32_t> indices, std::uint64_t n);
+
+// The same back; indices alone come with ones. Throws CodecError if a check
+// fails.
+void decode(std::span<const std::byte> bytes, std::uint64_t n, std::size_t from,
+            Entries& out);
+
+// Decodes what `peer` sent; a message that fails a check fails the
+// communicator, naming its sender.
+void decode_from(Communicator& comm, std::size_t peer,
+                 std::span<const std::byte> bytes, std::uint64_t n,
+                 Entries& out);
+
+// Receives it first.
+void receive_entries(Communicator& comm, std::size_t peer, std::uint32_t phase,
+                     std::uint64_t n, Entries& out);
 
 }  // namespace sluice

@@ -4,6 +4,24 @@
 
 namespace sluice {
 
+Bytes broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
+                Bytes bytes) {
+  const std::size_t size = comm.size();
+  const std::size_t place = (comm.rank() + size - root) % size;
+  std::size_t down = std::bit_ceil(size);
+  if (place != 0) {
+    down = place & (~place + 1);  // its lowest bit: from the rank without it
+    const auto got = comm.receive((root + place - down) % size, phase);
+    bytes.assign(got.begin(), got.end());
+  }
+  for (down /= 2; down > 0; down /= 2) {
+    if (place + down < size) {
+      comm.send((root + place + down) % size, phase, bytes);
+    }
+  }
+  return bytes;
+}
+
 Fold::Fold(std::size_t r, std::size_t size)
     : rank(r), power(std::bit_floor(size)), rest(size - std::bit_floor(size)) {}
 

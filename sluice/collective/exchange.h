@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "sluice/collective/entries.h"
+#include "sluice/comm/communicator.h"
 
 // Patterns of messages that the algorithms share.
 
@@ -22,11 +22,9 @@ inline void send_to_others(Communicator& comm, std::uint32_t phase,
   for_others(comm, [&](std::size_t peer) { comm.send(peer, phase, bytes); });
 }
 
-inline void add_to(const Entries& entries, std::span<float> sum) {
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    sum[entries.indices[i]] += entries.values[i];
-  }
-}
+// Sends `bytes` of `root` to all, down a binomial tree; returns them.
+Bytes broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
+                Bytes bytes);
 
 // Ranks folded to a power of two: even ranks below 2 * rest are passive and
 // leave their part to the rank above them.

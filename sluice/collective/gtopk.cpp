@@ -2,40 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "sluice/collective/exchange.h"
+#include "sluice/collective/ranked.h"
 
 namespace sluice {
 namespace {
-
-// A list and the number of entries that a merge of it may keep.
-struct Ranked {
-  Entries entries;
-  std::uint64_t k = 0;
-};
-
-void send_ranked(Communicator& comm, std::size_t peer, std::uint32_t phase,
-                 const Ranked& list, std::uint64_t n) {
-  Bytes bytes = encode(list.entries, n);
-  bytes.insert(bytes.begin(), sizeof(list.k), std::byte{0});
-  std::memcpy(bytes.data(), &list.k, sizeof(list.k));
-  comm.send(peer, phase, bytes);
-}
-
-Ranked receive_ranked(Communicator& comm, std::size_t peer, std::uint32_t phase,
-                      std::uint64_t n) {
-  const auto bytes = comm.receive(peer, phase);
-  Ranked list;
-  if (bytes.size() < sizeof(list.k)) comm.reject(peer, "a list without a k");
-  std::memcpy(&list.k, bytes.data(), sizeof(list.k));
-  try {
-    list.entries = decode(bytes.subspan(sizeof(list.k)), n, peer);
-  } catch (const std::runtime_error& e) {
-    comm.reject(peer, e.what());
-  }
-  return list;
-}
 
 // The k largest of a + b. Each side cutting by its own k would make ranks
 // disagree, so the larger one counts. a is the lower rank's on both sides.
@@ -51,8 +23,7 @@ void drop_cut(Entries& alive, const Entries& kept) {
 
 }  // namespace
 
-void Gtopk::run(Communicator& comm, const Contribution& mine,
-                std::span<float> sum, Entries& returned) {
+void Gtopk::run(Communicator& comm, const Contribution& mine, Delivery& out) {
   const Fold fold(comm.rank(), comm.size());
   const std::uint64_t n = mine.n;
   constexpr std::uint32_t kFold = 0;
@@ -64,12 +35,13 @@ void Gtopk::run(Communicator& comm, const Contribution& mine,
   if (fold.passive()) {
     send_ranked(comm, fold.partner(), kFold, list, n);
     // The result, then which of mine are in it with my share.
-    list = receive_ranked(comm, fold.partner(), kUnfold, n);
-    alive = receive_entries(comm, fold.partner(), kUnfold, n);
+    receive_ranked(comm, fold.partner(), kUnfold, n, list);
+    receive_entries(comm, fold.partner(), kUnfold, n, alive);
   } else {
     Entries partners;
     if (fold.proxy()) {
-      const Ranked folded = receive_ranked(comm, fold.partner(), kFold, n);
+      Ranked folded;
+      receive_ranked(comm, fold.partner(), kFold, n, folded);
       partners = folded.entries;
       list = merge_ranked(folded, list);
       drop_cut(alive, list.entries);
@@ -79,7 +51,8 @@ void Gtopk::run(Communicator& comm, const Contribution& mine,
       const std::size_t peer = fold.real_rank(fold.virtual_rank() ^ bit);
       const auto phase = kRounds + static_cast<std::uint32_t>(bit);
       send_ranked(comm, peer, phase, list, n);
-      const Ranked other = receive_ranked(comm, peer, phase, n);
+      Ranked other;
+      receive_ranked(comm, peer, phase, n, other);
       list = comm.rank() < peer ? merge_ranked(list, other)
                                 : merge_ranked(other, list);
       drop_cut(alive, list.entries);
@@ -87,15 +60,17 @@ void Gtopk::run(Communicator& comm, const Contribution& mine,
     }
     if (fold.proxy()) {
       send_ranked(comm, fold.partner(), kUnfold, list, n);
-      comm.send(fold.partner(), kUnfold, encode(partners, n));
+      comm.send(fold.partner(), kUnfold, encode_indices(partners.indices, n));
     }
   }
-  returned = outside(mine.selected, alive.indices);
-  add_to(list.entries, sum);
+  out.returned.lists.resize(1);
+  out.returned.lists[0] = outside(mine.selected, alive.indices);
+  out.sum.lists.resize(1);
+  out.sum.lists[0] = std::move(list.entries);
 }
 
 void GtopkTree::run(Communicator& comm, const Contribution& mine,
-                    std::span<float> sum, Entries& returned) {
+                    Delivery& out) {
   constexpr std::uint32_t kResult = 0;
   Ranked list = {mine.selected,
                  std::max<std::uint64_t>(mine.k, mine.selected.size())};
@@ -108,8 +83,8 @@ void GtopkTree::run(Communicator& comm, const Contribution& mine,
       break;
     }
     if (comm.rank() + step >= comm.size()) continue;
-    const Ranked other =
-        receive_ranked(comm, comm.rank() + step, phase, mine.n);
+    Ranked other;
+    receive_ranked(comm, comm.rank() + step, phase, mine.n, other);
     const Entries all = merged(list.entries, other.entries);
     list = merge_ranked(list, other);
     cuts.push_back(outside(all, list.entries.indices));
@@ -119,7 +94,7 @@ void GtopkTree::run(Communicator& comm, const Contribution& mine,
     result = list.entries;
   } else {
     const std::size_t parent = comm.rank() - (comm.rank() & (~comm.rank() + 1));
-    result = receive_entries(comm, parent, kResult, mine.n);
+    receive_entries(comm, parent, kResult, mine.n, result);
   }
   // Down the same tree.
   const Bytes coded = encode(result, mine.n);
@@ -130,11 +105,14 @@ void GtopkTree::run(Communicator& comm, const Contribution& mine,
   }
   // Own entries outside the result stay with their owner; cut sums whose index
   // is in it have no owner left but the one who cut them.
-  returned = outside(mine.selected, result.indices);
+  Entries returned = outside(mine.selected, result.indices);
   for (const Entries& cut : cuts) {
     returned = merged(returned, inside(cut, result.indices));
   }
-  add_to(result, sum);
+  out.returned.lists.resize(1);
+  out.returned.lists[0] = std::move(returned);
+  out.sum.lists.resize(1);
+  out.sum.lists[0] = std::move(result);
 }
 
 std::span<const CollectiveEntry> gtopk_collectives() {

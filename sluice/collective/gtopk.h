@@ -23,8 +23,8 @@ class Gtopk final : public SparseAllreduce {
   bool exact() const override { return false; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
 };
 
 // gTop-k by a binary tree and a broadcast, as first published, made lossless: a
@@ -42,8 +42,8 @@ class GtopkTree final : public SparseAllreduce {
   bool exact() const override { return false; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
 };
 
 // Rows for the registry; none if the build leaves gTop-k out.

@@ -2,10 +2,12 @@
 #include <vector>
 
 #include "sluice/collective/allgather.h"
+#include "sluice/collective/auto.h"
 #include "sluice/collective/balanced.h"
 #include "sluice/collective/cltk.h"
 #include "sluice/collective/dense.h"
 #include "sluice/collective/gtopk.h"
+#include "sluice/collective/oktopk.h"
 #include "sluice/collective/sparcml.h"
 #include "sluice/collective/sparse_allreduce.h"
 
@@ -14,11 +16,14 @@ namespace {
 
 constexpr std::array kCollectives = {
     registry_entry<Dense, SparseAllreduce>(),
+    registry_entry<DenseBf16, SparseAllreduce>(),
     registry_entry<Allgather, SparseAllreduce>(),
     registry_entry<SparcmlRd, SparseAllreduce>(),
     registry_entry<SparcmlSplit, SparseAllreduce>(),
     registry_entry<Balanced, SparseAllreduce>(),
+    registry_entry<Oktopk, SparseAllreduce>(),
     registry_entry<Cltk, SparseAllreduce>(),
+    registry_entry<Auto, SparseAllreduce>(),
 };
 
 }  // namespace

@@ -18,8 +18,11 @@ class SparcmlRd final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
+
+  Entries other_;
+  Entries scratch_;
 };
 
 // SparCML, split and all-gather: rank r sums the r-th of P equal ranges of
@@ -37,8 +40,11 @@ class SparcmlSplit final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine, std::span<float> sum,
-           Entries& returned) override;
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
+
+  std::vector<Entries> parts_;
+  Entries scratch_;
 };
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "sluice/collective/entries.h"
 #include "sluice/comm/communicator.h"
@@ -25,11 +26,22 @@ struct Contribution {
   std::span<const float> rest;
 };
 
+// What comes of it. Its memory is used again in the next step.
+struct Delivery {
+  Pieces sum;       // over the ranks, the same bits on every rank
+  Pieces returned;  // what this rank must add to its own residual
+
+  // The sum divided by the number of ranks.
+  void write_mean(std::span<float> mean, std::size_t ranks) const {
+    sum.write(mean, 1.0F / static_cast<float>(ranks));
+  }
+};
+
 // An algorithm that sums sparse entries over all ranks. Knows nothing of how
-// they were chosen.
+// they were chosen. One instance serves one bucket, on all ranks alike.
 //
-// Law 1: the sum over ranks of `returned`, plus P times `mean`, is the sum over
-// ranks of what was selected.
+// Law 1: the sum over ranks of `returned`, plus `sum`, is the sum over ranks of
+// what was selected.
 class SparseAllreduce {
  public:
   static constexpr std::string_view kKind = "collective";
@@ -40,17 +52,19 @@ class SparseAllreduce {
   // The sum of everything that was selected is delivered; nothing returns.
   virtual bool exact() const { return true; }
 
-  // Replaces `mean` (n floats) by what is delivered, summed over the ranks and
-  // divided by their number: the same bits on every rank. `returned` gets what
-  // this rank must add to its own residual. Throws CommError, and then nothing
-  // may be committed.
-  void reduce(Communicator& comm, const Contribution& mine,
-              std::span<float> mean, Entries& returned);
+  // Throws CommError, and then nothing may be committed.
+  void reduce(Communicator& comm, const Contribution& mine, Delivery& out);
+
+  // After a step that all ranks voted for. Some algorithms learn from it, and
+  // all ranks must learn the same. `selected`: entries over all ranks, as the
+  // vote counted them.
+  virtual void commit(std::uint64_t /*selected*/) {}
+  // After a step that failed: as if it had never been tried.
+  virtual void roll_back() {}
 
  private:
-  // Adds the sum to `sum`, which is zero, and sets `returned`, which is empty.
   virtual void run(Communicator& comm, const Contribution& mine,
-                   std::span<float> sum, Entries& returned) = 0;
+                   Delivery& out) = 0;
 };
 
 using CollectiveEntry = RegistryEntry<SparseAllreduce>;
@@ -60,13 +74,5 @@ std::span<const CollectiveEntry> collectives();
 
 // From "name", "name:key=value,..." or a JSON object; see parse_spec.
 std::unique_ptr<SparseAllreduce> make_collective(std::string_view text);
-
-// The outcome of a step's vote.
-enum class Decision : std::uint8_t { kCommit, kRollBack };
-
-// One vote per step over all buckets: rank 0 gathers what everybody says and
-// tells the decision, which is to commit only if all agree. A CommError here
-// leaves a rank in doubt: it must keep what it has staged.
-Decision vote(Communicator& comm, std::uint64_t step, bool success);
 
 }  // namespace sluice

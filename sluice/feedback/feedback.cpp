@@ -1,5 +1,6 @@
 #include "sluice/feedback/feedback.h"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "sluice/core/error.h"
@@ -160,11 +161,37 @@ void Feedback::rollback(Stream& stream) {
   if (!staged_) {
     throw std::logic_error("[feedback] rollback needs a staged step");
   }
-  put_back(stream, block_);
+  scatter(stream, block_);
   staged_ = false;
 }
 
-void Feedback::put_back(Stream& stream, const SparseBlock& entries) {
+void Feedback::put_back(Stream& stream, std::span<const std::uint32_t> indices,
+                        std::span<const float> values) {
+  require(indices.size() == values.size() &&
+              (indices.empty() || indices.back() < bucket_.size()),
+          "[", name(), "] every entry that is put back must have a value and ",
+          "an index below ", bucket_.size());
+  if (indices.empty()) return;
+  if (returned_.dense_size() == 0) {
+    returned_ = SparseBlock(backend_, bucket_.size(), indices.size(),
+                            bucket_.segments().size());
+  }
+  returned_.reserve(backend_, indices.size());
+  std::vector<std::uint64_t> starts;
+  for (const Segment& segment : bucket_.segments()) {
+    starts.push_back(static_cast<std::uint64_t>(
+        std::lower_bound(indices.begin(), indices.end(), segment.base) -
+        indices.begin()));
+  }
+  starts.push_back(indices.size());
+  backend_.copy_in(stream, returned_.indices(), std::as_bytes(indices));
+  backend_.copy_in(stream, returned_.values(), std::as_bytes(values));
+  backend_.copy_in(stream, returned_.starts(),
+                   std::as_bytes(std::span(starts)));
+  scatter(stream, returned_);
+}
+
+void Feedback::scatter(Stream& stream, const SparseBlock& entries) {
   for (std::size_t s = 0; s < tasks_.size(); ++s) {
     if (tasks_[s].memory == nullptr) continue;
     ScatterPass pass;

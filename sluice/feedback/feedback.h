@@ -96,9 +96,10 @@ class Feedback {
   void commit(Stream& stream);
   void rollback(Stream& stream);
 
-  // Returns entries that a collective did not deliver to the residual. Call it
-  // between select() and commit().
-  void put_back(Stream& stream, const SparseBlock& entries);
+  // Returns to the residual what a collective did not deliver: entries of the
+  // bucket, ascending, in host memory. Call it once, right before commit().
+  void put_back(Stream& stream, std::span<const std::uint32_t> indices,
+                std::span<const float> values);
 
   // Enqueues the copy of the reports; report() may be called once it is done.
   Event fetch_report(Stream& stream);
@@ -129,6 +130,7 @@ class Feedback {
   Bucket bucket_;
 
  private:
+  void scatter(Stream& stream, const SparseBlock& entries);
   void set_gradients(Stream& stream, std::span<const TensorView> gradients);
   void set_rows();
 
@@ -143,6 +145,7 @@ class Feedback {
   Event reported_;
   bool fetched_ = false;
   SparseBlock block_;
+  SparseBlock returned_;
   bool staged_ = false;
 };
 

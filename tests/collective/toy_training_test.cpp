@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "sluice/collective/sparse_allreduce.h"
+#include "sluice/collective/vote.h"
 #include "sluice/comm/threads/threads.h"
 #include "support.h"
 
@@ -74,18 +75,18 @@ Training train(const std::string& sparsifier, const std::string& feedback,
       if (r == 0) run.last_loss = loss;
       const Sent sent = rig.step(grads[step][r], density, false);
       const Entries mine = {sent.indices, sent.values};
-      Entries returned;
+      Delivery out;
       allreduce->reduce(
           *ranks[r],
           {mine, kSize, sent.report.budget, step, rig.feedback().values(), {}},
-          update, returned);
-      EXPECT_EQ(returned.size(), 0U);
-      if (vote(*ranks[r], step, true) == Decision::kCommit) {
-        rig.feedback().commit(rig.stream());
+          out);
+      EXPECT_EQ(out.returned.size(), 0U);
+      out.write_mean(update, size);
+      if (vote(*ranks[r], step, true).decision == Decision::kCommit) {
+        rig.commit();
       } else {
         rig.rollback();
       }
-      rig.backend().wait(rig.backend().record(rig.stream()));
       for (std::size_t i = 0; i < kSize; ++i) {
         run.weights[r][i] -= 0.01F * update[i];
       }

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "sluice/collective/sparse_allreduce.h"
+
+namespace sluice {
+
+// Ok-Topk (PPoPP'22): about the k largest of the sum, for less than 6 k words.
+// Rank r sums the r-th of P regions of indices, which hold about as many
+// selected entries each; of the sums, those above a threshold go to all. Every
+// tau' steps the threshold is made exact from all sums; in between it is nudged
+// to keep their number near k. Regions are made anew every tau steps.
+//
+// What a rank selected at an index that is not delivered returns to it.
+class Oktopk final : public SparseAllreduce {
+ public:
+  static constexpr std::string_view kName = "oktopk";
+  static constexpr std::string_view kSummary =
+      "about the k largest of the sum: < 6 k (P - 1) / P words, thresholds "
+      "reused";
+  struct Params {
+    std::int64_t tau = 64;
+    std::int64_t tau_prime = 32;
+    double low = 2.0 / 3;
+    double high = 4.0 / 3;
+    double lower = 1.008;
+    double raise = 1.008;
+    double balance = 4;
+    double cap = 1.5;
+  };
+  static ParamList list(Params& p);
+
+  explicit Oktopk(const Params& params) : params_(params) {}
+  std::string_view name() const override { return kName; }
+  bool exact() const override { return false; }
+  void commit(std::uint64_t selected) override;
+
+ private:
+  struct State {
+    std::uint64_t step = 0;
+    double threshold = 0;
+    std::vector<std::uint64_t> bounds;  // of the regions; P + 1
+  };
+
+  void run(Communicator& comm, const Contribution& mine,
+           Delivery& out) override;
+  void make_regions(Communicator& comm, const Contribution& mine);
+  std::uint64_t sum_regions(Communicator& comm, const Contribution& mine);
+  void deliver_exactly(Communicator& comm, std::uint64_t k, Entries& sum);
+  void deliver_above(Communicator& comm, std::uint64_t n, std::uint64_t k,
+                     Entries& sum);
+  std::vector<std::uint64_t> agree_on_sizes(Communicator& comm,
+                                            std::uint64_t k);
+  void level(Communicator& comm, std::uint64_t n,
+             const std::vector<std::uint64_t>& sizes);
+  void gather(Communicator& comm, bool by_region, std::uint64_t n,
+              Entries& out);
+
+  Params params_;
+  State state_;  // of the last step that was committed
+  State next_;
+  std::vector<Entries> lists_;
+  Entries mine_;  // what this rank has to tell, by global index
+  Entries scratch_;
+};
+
+}  // namespace sluice

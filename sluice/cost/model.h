@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// What an exchange costs, on paper. Knows nothing of real communicators.
+
+namespace sluice {
+
+// A message of b bytes takes alpha + b * beta seconds at either end's port.
+struct Network {
+  double alpha = 0;
+  double beta = 0;
+};
+
+// What one core takes for an entry, in seconds.
+struct Rates {
+  double encode = 1.5e-9;
+  double decode = 2e-9;
+  double merge = 3e-9;    // per entry that comes out of a merge of two lists
+  double dense = 1.5e-9;  // per element of a dense sum that is sent or received
+};
+
+struct Exchange {
+  double n = 0;  // elements
+  double k = 0;  // entries per rank, on average
+  double u = 0;  // indices that any rank has
+  double ranks = 1;
+};
+
+// Bytes of a message of `count` fp32 entries below n, with all headers.
+double coded_bytes(double count, double n);
+
+// Indices that any of the ranks has, if each picks k of n independently.
+double independent_union(double n, double k, double ranks);
+
+// The same for the first p of the ranks, from what all of them have.
+double partial_union(const Exchange& exchange, double p);
+
+// Fewest bytes that a rank can receive on average, if all are to have the sum:
+// k + u (1 - 2 / P) values and log2 C(n - k, u - k) bits.
+double bound_bytes(const Exchange& exchange, double value_bytes = 4);
+
+// Seconds that an algorithm which yields the exact sum takes: dense, allgather,
+// sparcml-rd, sparcml-split or balanced.
+double predict(std::string_view algorithm, const Exchange& exchange,
+               const Network& network, const Rates& rates = {});
+
+}  // namespace sluice
