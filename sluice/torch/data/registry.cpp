@@ -1,0 +1,28 @@
+#include <array>
+
+#include "sluice/torch/data/cifar.h"
+#include "sluice/torch/data/dataset.h"
+#include "sluice/torch/data/idx.h"
+#include "sluice/torch/data/synthetic.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::array kDatasets = {
+    registry_entry<FashionMnist, Dataset, const DatasetPlace&>(),
+    registry_entry<Mnist, Dataset, const DatasetPlace&>(),
+    registry_entry<Cifar10, Dataset, const DatasetPlace&>(),
+    registry_entry<Cifar100, Dataset, const DatasetPlace&>(),
+    registry_entry<Synthetic, Dataset, const DatasetPlace&>(),
+};
+
+}  // namespace
+
+std::span<const DatasetEntry> datasets() { return kDatasets; }
+
+std::unique_ptr<Dataset> make_dataset(std::string_view text,
+                                      const DatasetPlace& place) {
+  return make_from(datasets(), Dataset::kKind, text, place);
+}
+
+}  // namespace sluice
