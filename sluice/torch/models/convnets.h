@@ -1,0 +1,60 @@
+#pragma once
+
+#include "sluice/torch/models/model.h"
+
+namespace sluice {
+
+// The papers' MNIST network: two 5 x 5 convolutions of 10 and 20 channels with
+// max-pooling, linear layers of 50 and the classes, dropout of one half after
+// the second convolution and the first linear layer; init_uniform. 21,840
+// parameters on MNIST. Images of 16 x 16 at least.
+class MnistNet final : public Model {
+ public:
+  static constexpr std::string_view kName = "mnistnet";
+  static constexpr std::string_view kSummary =
+      "two 5 x 5 convolutions and two linear layers, dropout";
+  struct Params {
+    double dropout = 0.5;
+  };
+  static ParamList list(Params& p) {
+    return {{"dropout", &p.dropout, "share that is dropped", 0, 0.99}};
+  }
+
+  MnistNet(const Params& params, const Input& input);
+  torch::Tensor forward(const torch::Tensor& images) override;
+  void seed_noise(std::uint64_t seed) override;
+
+ private:
+  void draw_parameters(torch::Generator& generator) override;
+  // Zeroes elements or, of a convolution's output, whole channels.
+  torch::Tensor drop(const torch::Tensor& x);
+
+  double dropout_;
+  torch::Generator noise_;
+  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
+  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr};
+};
+
+// LeNet-5 (LeCun et al. 1998) as it is built today: ReLU and max-pooling, full
+// connections from the first maps to the second; init_uniform. Images of 32 x
+// 32, or of 28 x 28, which are padded. 61,706 parameters on MNIST.
+class Lenet final : public Model {
+ public:
+  static constexpr std::string_view kName = "lenet";
+  static constexpr std::string_view kSummary =
+      "LeNet-5: two 5 x 5 convolutions and linear layers 120-84";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  Lenet(const Params&, const Input& input);
+  torch::Tensor forward(const torch::Tensor& images) override;
+
+ private:
+  void draw_parameters(torch::Generator& generator) override;
+
+  std::int64_t padding_;
+  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
+  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr}, fc3_{nullptr};
+};
+
+}  // namespace sluice

@@ -1,0 +1,52 @@
+#include "sluice/torch/models/mlp.h"
+
+#include <cmath>
+
+#include "sluice/core/error.h"
+#include "sluice/torch/models/init.h"
+#include "sluice/torch/number_list.h"
+
+namespace sluice {
+namespace {
+
+std::vector<std::int64_t> parse_widths(const std::string& text) {
+  const std::string_view what = "[model 'mlp'] parameter 'widths'";
+  std::vector<std::int64_t> widths;
+  for (const double width : parse_number_list(what, text)) {
+    require(width >= 1 && width <= 1e6 && width == std::floor(width), what,
+            " must be whole numbers from 1 to 1000000, got '", text, "'");
+    widths.push_back(static_cast<std::int64_t>(width));
+  }
+  return widths;
+}
+
+}  // namespace
+
+DenseModel::DenseModel(const std::vector<std::int64_t>& widths,
+                       const Input& input) {
+  std::int64_t inputs = input.pixels();
+  const auto add = [&](std::int64_t outputs) {
+    layers_.push_back(register_module(concat("fc", layers_.size() + 1),
+                                      torch::nn::Linear(inputs, outputs)));
+    inputs = outputs;
+  };
+  for (const std::int64_t width : widths) add(width);
+  add(input.classes);
+}
+
+torch::Tensor DenseModel::forward(const torch::Tensor& images) {
+  torch::Tensor x = images.flatten(1);
+  for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
+    x = torch::relu(layers_[i]->forward(x));
+  }
+  return layers_.back()->forward(x);
+}
+
+void DenseModel::draw_parameters(torch::Generator& generator) {
+  init_uniform(*this, generator);
+}
+
+Mlp::Mlp(const Params& params, const Input& input)
+    : DenseModel(parse_widths(params.widths), input) {}
+
+}  // namespace sluice
