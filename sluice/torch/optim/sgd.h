@@ -1,0 +1,31 @@
+#pragma once
+
+#include "sluice/torch/optim/optimizer.h"
+
+namespace sluice {
+
+// d = gradient + weight_decay * p; m = momentum * m + d, at first m = d;
+// p -= rate * (nesterov ? d + momentum * m : m).
+class Sgd final : public Optimizer {
+ public:
+  static constexpr std::string_view kName = "sgd";
+  static constexpr std::string_view kSummary =
+      "stochastic gradient descent with momentum";
+  struct Params {
+    double momentum = 0.9;
+    bool nesterov = false;
+    double weight_decay = 0;
+    bool decay_1d = true;
+  };
+  static ParamList list(Params& p);
+
+  Sgd(const Params& params, const NamedTensors& parameters);
+
+ private:
+  NamedTensors save(const std::string& prefix,
+                    const ParamState& state) const override;
+  std::unique_ptr<ParamState> load(const std::string& prefix,
+                                   const NamedTensors& state) const override;
+};
+
+}  // namespace sluice

@@ -1,0 +1,223 @@
+#include "sluice/torch/optim/optimizer.h"
+
+#include <cmath>
+#include <limits>
+
+#include "torch_support.h"
+
+namespace sluice::testing {
+namespace {
+
+using Invalid = std::invalid_argument;
+
+// A matrix and a vector, whose gradients pull towards 0 in odd ways.
+NamedTensors make_parameters() {
+  const auto matrix = torch::arange(6, torch::kFloat32).reshape({2, 3}) / 7 + 1;
+  const auto vector = torch::tensor({1.0F, -2.0F, 3.0F});
+  return {{"fc.weight", matrix.clone().requires_grad_()},
+          {"fc.bias", vector.clone().requires_grad_()}};
+}
+
+void set_gradients(const NamedTensors& parameters, double scale) {
+  for (const NamedTensor& item : parameters) {
+    torch::Tensor tensor = item.tensor;
+    tensor.mutable_grad() = (tensor.detach() * scale).sin();
+  }
+}
+
+bool equal(const NamedTensors& a, const NamedTensors& b) {
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i].name != b[i].name || !torch::equal(a[i].tensor, b[i].tensor)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+class EveryOptimizer : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryOptimizer, ResumesBitForBit) {
+  const auto through = make_parameters();
+  const auto first = make_optimizer(GetParam(), through);
+  for (int step = 1; step <= 5; ++step) {
+    set_gradients(through, step);
+    first->step(0.1 / step);
+  }
+  const auto resumed = make_parameters();
+  copy_into("test", through, resumed);
+  const auto second = make_optimizer(GetParam(), resumed);
+  second->load_state(first->state());
+  EXPECT_TRUE(equal(first->state(), second->state()));
+  for (int step = 6; step <= 10; ++step) {
+    set_gradients(through, step);
+    set_gradients(resumed, step);
+    first->step(0.1);
+    second->step(0.1);
+  }
+  EXPECT_TRUE(equal(through, resumed));
+  EXPECT_TRUE(equal(first->state(), second->state()));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, EveryOptimizer,
+    ::testing::Values("sgd", "sgd:momentum=0", "sgd:nesterov=true",
+                      "sgd:weight_decay=0.1,decay_1d=false", "adam",
+                      "adam:weight_decay=0.1", "adamw",
+                      "adamw:decay_1d=false"));
+
+TEST(Sgd, FollowsItsFormula) {
+  for (const bool nesterov : {false, true}) {
+    const auto parameters = make_parameters();
+    const auto optimizer =
+        make_optimizer(nesterov ? "sgd:nesterov=true,weight_decay=0.25"
+                                : "sgd:weight_decay=0.25",
+                       parameters);
+    torch::Tensor p = parameters[0].tensor.detach().clone();
+    torch::Tensor m;
+    for (int step = 1; step <= 3; ++step) {
+      set_gradients(parameters, step);
+      const auto d = parameters[0].tensor.grad() + 0.25 * p;
+      m = m.defined() ? 0.9 * m + d : d;
+      p = p - 0.5 * (nesterov ? d + 0.9 * m : m);
+      optimizer->step(0.5);
+    }
+    EXPECT_TRUE(torch::allclose(parameters[0].tensor.detach(), p));
+  }
+}
+
+TEST(Optimizer, LeavesOneDimensionUndecayedIfToldTo) {
+  for (const char* name : {"sgd", "adam", "adamw"}) {
+    for (const bool decay_1d : {false, true}) {
+      const auto parameters = make_parameters();
+      const auto optimizer = make_optimizer(
+          std::string(name) +
+              ":weight_decay=0.5,decay_1d=" + (decay_1d ? "true" : "false"),
+          parameters);
+      const auto before = make_parameters();
+      for (const NamedTensor& item : parameters) {
+        torch::Tensor tensor = item.tensor;
+        tensor.mutable_grad() = torch::zeros_like(tensor);
+      }
+      optimizer->step(0.1);
+      EXPECT_FALSE(torch::equal(parameters[0].tensor, before[0].tensor));
+      EXPECT_EQ(torch::equal(parameters[1].tensor, before[1].tensor), !decay_1d)
+          << name;
+    }
+  }
+}
+
+TEST(Optimizer, ZeroesGradientsInPlace) {
+  const auto parameters = make_parameters();
+  set_gradients(parameters, 1);
+  const void* where = parameters[0].tensor.grad().data_ptr();
+  make_optimizer("sgd", parameters)->zero_gradients();
+  EXPECT_EQ(parameters[0].tensor.grad().data_ptr(), where);
+  EXPECT_EQ(gradient_norm(parameters), 0);
+}
+
+TEST(Optimizer, SkipsParametersWithoutGradient) {
+  const auto parameters = make_parameters();
+  const auto before = make_parameters();
+  const auto optimizer = make_optimizer("sgd", parameters);
+  optimizer->step(0.1);
+  EXPECT_TRUE(equal(parameters, before));
+  EXPECT_TRUE(optimizer->state().empty());
+}
+
+TEST(Optimizer, RefusesAStateOfAnother) {
+  const auto parameters = make_parameters();
+  const auto sgd = make_optimizer("sgd", parameters);
+  const auto adam = make_optimizer("adam", parameters);
+  set_gradients(parameters, 1);
+  sgd->step(0.1);
+  adam->step(0.1);
+  EXPECT_EQ(message_of<Invalid>([&] { adam->load_state(sgd->state()); }),
+            "[load_state] 'fc.weight/momentum' must be the state of a "
+            "parameter, but there is none such; was it another model or "
+            "optimizer?");
+  auto state = adam->state();
+  std::swap(state[1].tensor, state[4].tensor);
+  EXPECT_EQ(message_of<Invalid>([&] { adam->load_state(state); }),
+            "[load_state] 'fc.weight/mean' must be [2, 3] as its parameter "
+            "is, got [3]; was it another model?");
+  state = adam->state();
+  state.erase(state.begin());
+  EXPECT_CONTAINS(message_of<Invalid>([&] { adam->load_state(state); }),
+                  "'fc.weight/' must have a step (one int64), a mean");
+  EXPECT_EQ(adam->state().size(), 6U) << "the old state is kept";
+}
+
+TEST(Clipping, ScalesTheGlobalNorm) {
+  const auto parameters = make_parameters();
+  set_gradients(parameters, 1);
+  const double norm = gradient_norm(parameters);
+  double squares = 0;
+  for (const NamedTensor& item : parameters) {
+    squares += item.tensor.grad().square().sum().item<double>();
+  }
+  EXPECT_NEAR(norm, std::sqrt(squares), 1e-6);
+  const auto before = parameters[0].tensor.grad().clone();
+  EXPECT_EQ(clip_gradients(parameters, norm + 1), norm);
+  EXPECT_TRUE(torch::equal(parameters[0].tensor.grad(), before));
+  EXPECT_EQ(clip_gradients(parameters, 0.25), norm);
+  EXPECT_NEAR(gradient_norm(parameters), 0.25, 1e-7);
+  EXPECT_TRUE(
+      torch::allclose(parameters[0].tensor.grad(), before * (0.25 / norm)));
+  // Gradients with strides of their own.
+  torch::Tensor turned = torch::ones({3, 2}).requires_grad_();
+  turned.mutable_grad() = torch::full({2, 3}, 2.0F).t();
+  EXPECT_NEAR(gradient_norm({{"x", turned}}), std::sqrt(24.0), 1e-12);
+}
+
+TEST(Clipping, DoesNotDependOnThreads) {
+  torch::Tensor x = torch::zeros({300007}).requires_grad_();
+  x.mutable_grad() = torch::sin(torch::arange(300007, torch::kFloat32));
+  const int threads = torch::get_num_threads();
+  torch::set_num_threads(1);
+  const double one = gradient_norm({{"x", x}});
+  torch::set_num_threads(4);
+  EXPECT_EQ(gradient_norm({{"x", x}}), one);
+  torch::set_num_threads(threads);
+}
+
+TEST(Clipping, LeavesWhatIsNotFinite) {
+  const auto parameters = make_parameters();
+  set_gradients(parameters, 1);
+  torch::Tensor gradient = parameters[1].tensor.grad();
+  gradient[0] = std::numeric_limits<float>::infinity();
+  const auto before = parameters[0].tensor.grad().clone();
+  EXPECT_FALSE(std::isfinite(clip_gradients(parameters, 1)));
+  EXPECT_TRUE(torch::equal(parameters[0].tensor.grad(), before));
+  EXPECT_EQ(message_of<Invalid>([&] { clip_gradients(parameters, 0); }),
+            "[clip_gradients] the norm must be above 0, got 0");
+}
+
+TEST(Optimizers, SayWhatWouldWork) {
+  const auto complaint = [](std::string_view text) {
+    return message_of<Invalid>(
+        [&] { make_optimizer(text, make_parameters()); });
+  };
+  EXPECT_EQ(complaint("rmsprop"),
+            "[make_optimizer] no optimizer 'rmsprop'; known: sgd adam adamw");
+  EXPECT_CONTAINS(complaint("sgd:lr=0.1"),
+                  "[optimizer 'sgd'] no parameter 'lr'; known: momentum");
+  EXPECT_CONTAINS(complaint("adam:beta2=1"), "must lie in [0, 0.999999]");
+  EXPECT_EQ(complaint("sgd:momentum=0,nesterov=true"),
+            "[optimizer 'sgd'] nesterov needs a momentum above 0, got 0; use "
+            "sgd:momentum=0.9,nesterov=true");
+  EXPECT_CONTAINS(message_of<Invalid>([] { make_optimizer("sgd", {}); }),
+                  "there must be a parameter, got none");
+  const auto same = make_parameters();
+  EXPECT_CONTAINS(message_of<Invalid>([&] {
+                    make_optimizer("sgd", {same[0], same[0]});
+                  }),
+                  "got 'fc.weight' twice");
+  EXPECT_EQ(make_optimizer("adamw", same) != nullptr, true);
+  for (const auto& entry : optimizers()) {
+    EXPECT_FALSE(entry.describe().parameters.empty());
+  }
+}
+
+}  // namespace
+}  // namespace sluice::testing
