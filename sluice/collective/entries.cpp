@@ -184,7 +184,10 @@ Bytes encode(const Entries& entries, std::uint64_t n, ValueForm values) {
   const IndexForm form = wire::smallest_form(view, n);
   Bytes out(sizeof(WireHeader) + wire::index_bytes(view, n, form) +
             wire::value_bytes(entries.size(), 1, values));
-  wire::encode<std::uint32_t>(view, n, form, values, out);
+  if (wire::encode<std::uint32_t>(view, n, form, values, out) == 0) {
+    // A table that serves one tensor cannot carry the values of several.
+    return encode(entries, n, ValueForm::kFp32);
+  }
   return out;
 }
 

@@ -62,7 +62,8 @@ Entries outside(const Entries& a, std::span<const std::uint32_t> indices);
 Entries slice(const Entries& a, std::uint64_t begin, std::uint64_t end);
 
 // Coded in the smallest index form; see core/wire.h. n: indices are below it. A
-// 16-bit form must be able to carry the values.
+// 16-bit form must be able to carry the values; where a table form cannot, they
+// go as fp32.
 Bytes encode(const Entries& entries, std::uint64_t n,
              ValueForm values = ValueForm::kFp32);
 

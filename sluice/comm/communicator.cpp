@@ -245,7 +245,7 @@ void Communicator::time_out(std::size_t peer, const std::string& where) {
   while (now() < until) {
     bool any = false;
     for (std::size_t r = 0; r < size(); ++r) {
-      if (r == rank() || !next_frame(r)) continue;
+      if (r == rank() || early_[r] || !next_frame(r)) continue;
       const FrameHeader header = header_of(current_[r]);
       any = true;
       if (!is_sound(header, current_[r])) continue;

@@ -69,8 +69,8 @@ Input make_input(const std::string& support, std::size_t rank, std::size_t size,
 using Steps = std::vector<std::vector<RankResult>>;
 
 Steps run_steps(const std::string& name, std::size_t size,
-              const std::string& support, std::uint64_t steps,
-              const ThreadRankOptions& options = {}) {
+                const std::string& support, std::uint64_t steps,
+                const ThreadRankOptions& options = {}) {
   auto ranks = make_thread_ranks(size, options);
   Steps results(steps, std::vector<RankResult>(size));
   run_ranks(ranks, [&](std::size_t r) {

@@ -1,0 +1,230 @@
+// What single collectives promise beyond the law.
+
+#include <cmath>
+#include <numeric>
+
+#include "ranks.h"
+#include "sluice/collective/auto.h"
+#include "sluice/collective/balanced.h"
+#include "sluice/collective/oktopk.h"
+#include "sluice/collective/vote.h"
+#include "sluice/comm/emulated/emulated.h"
+#include "sluice/comm/threads/threads.h"
+#include "sluice/core/hash.h"
+#include "sluice/cost/model.h"
+#include "support.h"
+
+namespace sluice::testing {
+namespace {
+
+// k of n, values Gaussian; `hot` puts all of them in the first 1 / hot.
+Entries random_entries(std::uint64_t n, double density, std::uint64_t seed,
+                       std::uint64_t hot = 1) {
+  Entries out;
+  const auto bar = static_cast<std::uint64_t>(density * double(hot) * 0x1p32);
+  for (std::uint64_t j = 0; j < n / hot; ++j) {
+    const std::uint64_t h = mix64(seed, j);
+    if ((h >> 32) < bar) {
+      out.add(static_cast<std::uint32_t>(j),
+              static_cast<float>(static_cast<int>(h % 2001) - 1000) / 100);
+    }
+  }
+  return out;
+}
+
+struct Tally {
+  double received = 0;  // mean bytes
+  double imbalance = 0;
+  double k = 0;
+  double u = 0;
+};
+
+// Bytes of `steps` steps, of which the first does not count.
+Tally tally(const std::string& name, std::size_t size, std::uint64_t n,
+            double density, std::uint64_t hot = 1, std::uint64_t steps = 2) {
+  auto ranks = make_thread_ranks(size);
+  std::vector<Traffic> traffic(size);
+  std::vector<double> k(size);
+  double u = 0;
+  run_ranks(ranks, [&](std::size_t r) {
+    auto collective = make_collective(name);
+    Delivery out;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      const Entries mine = random_entries(n, density, 17 * r + step, hot);
+      ranks[r]->reset_traffic();
+      collective->reduce(
+          *ranks[r], {mine, n, mine.size(), step, ValueForm::kFp32, {}}, out);
+      const Traffic t = ranks[r]->traffic();
+      if (step > 0) {
+        traffic[r].bytes_sent += t.bytes_sent;
+        traffic[r].bytes_received += t.bytes_received;
+      }
+      k[r] = double(mine.size());
+      const std::uint64_t count[] = {mine.size()};
+      collective->commit(vote(*ranks[r], step, true, count).totals[0]);
+    }
+    if (r == 0) u = double(out.sum.size());
+  });
+  Tally result;
+  result.u = u;
+  result.k = std::accumulate(k.begin(), k.end(), 0.0) / double(size);
+  double most = 0;
+  for (const Traffic& t : traffic) {
+    result.received += double(t.bytes_received) / double(size * (steps - 1));
+    most = std::max(most, double(std::max(t.bytes_sent, t.bytes_received)));
+  }
+  result.imbalance = most / double(steps - 1) / result.received;
+  return result;
+}
+
+TEST(Balanced, ReceivesLittleMoreThanItMust) {
+  for (const std::size_t size : {8, 16}) {
+    for (const double density : {0.001, 0.01}) {
+      constexpr std::uint64_t kN = 1 << 22;
+      const Tally t = tally("balanced", size, kN, density);
+      const double bound = bound_bytes({double(kN), t.k, t.u, double(size)});
+      EXPECT_LT(t.received / bound, 1.15) << size << " " << density;
+      EXPECT_LT(t.imbalance, 1.1) << size << " " << density;
+    }
+  }
+}
+
+TEST(Balanced, SpreadsHotRegionsEvenly) {
+  for (const std::string name : {"balanced:direct=no", "balanced"}) {
+    const Tally t = tally(name, 8, 1 << 20, 0.005, 16);
+    EXPECT_LT(t.imbalance, 1.1) << name;
+  }
+}
+
+TEST(OwnerMap, DealsEveryIndexOnceAndInverts) {
+  for (const std::size_t ranks : {2, 3, 5, 8, 64}) {
+    for (const std::uint64_t block : {1, 8, 64}) {
+      for (const std::uint64_t n : {1, 63, 1000, 4097}) {
+        const OwnerMap map(n, ranks, block);
+        std::vector<std::uint32_t> last(ranks, 0);
+        for (std::uint32_t j = 0; j < n; ++j) {
+          const auto [owner, local] = map.place(j);
+          ASSERT_LT(owner, ranks);
+          ASSERT_LT(local, map.length());
+          ASSERT_EQ(map.index(owner, local), j);
+          ASSERT_GE(local, last[owner]);  // keeps the order
+          last[owner] = local;
+        }
+      }
+    }
+  }
+  EXPECT_THROW(OwnerMap(10, 1), std::invalid_argument);
+  EXPECT_THROW(make_collective("balanced:block=3"), std::invalid_argument);
+}
+
+TEST(Oktopk, StaysBelowSixKWords) {
+  constexpr std::uint64_t kN = 200000;
+  constexpr std::size_t kRanks = 4;
+  // All of a tau' cycle, its refresh among them.
+  const Tally t = tally("oktopk", kRanks, kN, 0.01, 1, 1 + 32);
+  EXPECT_LT(t.received, 6 * t.k * (kRanks - 1) / kRanks * 4);
+  EXPECT_LE(t.u, 1.5 * t.k + 1);
+  EXPECT_GE(t.u, 0.5 * t.k);
+}
+
+// In a refresh step it gives the k largest of the sum, exactly.
+TEST(Oktopk, IsExactWhenItRefreshes) {
+  constexpr std::uint64_t kN = 3000;
+  constexpr std::uint64_t kK = 50;
+  auto ranks = make_thread_ranks(3);
+  std::vector<Entries> got(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    Delivery out;
+    make_collective("oktopk")->reduce(
+        *ranks[r],
+        {random_entries(kN, 0.05, r), kN, kK, 0, ValueForm::kFp32, {}}, out);
+    got[r] = out.sum.lists[0];
+  });
+  Entries sum;
+  for (std::size_t r = 0; r < 3; ++r) {
+    sum = merged(sum, random_entries(kN, 0.05, r));
+  }
+  const Entries expected = largest(sum, kK);
+  EXPECT_EQ(got[0].indices, expected.indices);
+}
+
+// Ranks that must level out come to the same delivery.
+TEST(Oktopk, LevelsOutASkewedSum) {
+  constexpr std::uint64_t kN = 4000;
+  for (const std::string name : {"oktopk:balance=1", "oktopk:balance=1e9"}) {
+    auto ranks = make_thread_ranks(4);
+    std::vector<std::vector<float>> sums(4, std::vector<float>(kN));
+    run_ranks(ranks, [&](std::size_t r) {
+      auto collective = make_collective(name);
+      Delivery out;
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        const Entries mine =
+            random_entries(kN, 0.05, 10 * r + step, step == 0 ? 1 : 8);
+        collective->reduce(*ranks[r],
+                           {mine, kN, 100, step, ValueForm::kFp32, {}}, out);
+        collective->commit(0);
+      }
+      out.sum.write(sums[r]);
+    });
+    for (const auto& sum : sums) EXPECT_EQ(sum, sums[0]);
+    EXPECT_GT(std::count_if(sums[0].begin(), sums[0].end(),
+                            [](float v) { return v != 0; }),
+              10);
+  }
+}
+
+// Simulated, so that the network is what it is said to be.
+TEST(Auto, MeasuresTheNetworkAndChooses) {
+  const auto choice = [](std::uint64_t n, double density, std::size_t size) {
+    ManualClock clock;
+    const Link link = {50e-6, 8e-9, {}};
+    std::vector<std::unique_ptr<Communicator>> ranks;
+    for (auto& engine : make_thread_engines(size, {&clock, nullptr, nullptr})) {
+      ranks.push_back(std::make_unique<Communicator>(
+          make_emulated(std::move(engine), link)));
+    }
+    std::string chosen;
+    run_ranks(ranks, [&](std::size_t r) {
+      Auto algorithm({});
+      Delivery out;
+      const Entries mine = random_entries(n, density, r);
+      algorithm.reduce(*ranks[r],
+                       {mine, n, mine.size(), 0, ValueForm::kFp32, {}}, out);
+      if (r != 0) return;
+      chosen = algorithm.choice();
+      EXPECT_NEAR(algorithm.network().alpha, 50e-6, 1e-6);
+      EXPECT_NEAR(algorithm.network().beta, 8e-9, 1e-11);
+    });
+    return chosen;
+  };
+  EXPECT_EQ(choice(100000, 0.001, 8), "sparcml-rd");
+  EXPECT_EQ(choice(1000000, 0.1, 8), "balanced");
+  EXPECT_EQ(choice(100000, 1, 4), "dense");
+}
+
+TEST(Collectives, WorkWith64Ranks) {
+  constexpr std::uint64_t kN = 20000;
+  for (const CollectiveEntry& entry : collectives()) {
+    auto ranks = make_thread_ranks(64);
+    std::vector<std::vector<float>> sums(64, std::vector<float>(kN));
+    std::vector<std::uint64_t> bytes(64);
+    run_ranks(ranks, [&](std::size_t r) {
+      const std::vector<float> rest(kN, 0.0F);
+      const Entries mine = random_entries(kN, 0.01, r);
+      Delivery out;
+      make_collective(entry.name)
+          ->reduce(*ranks[r],
+                   {mine, kN, mine.size(), 0, ValueForm::kFp32, rest}, out);
+      out.sum.write(sums[r]);
+      bytes[r] = ranks[r]->traffic().bytes_received;
+    });
+    for (std::size_t r = 0; r < 64; ++r) {
+      ASSERT_EQ(sums[r], sums[0]) << entry.name;
+      // Nobody gets more than everybody's everything.
+      EXPECT_LT(bytes[r], 63 * (kN / 100 * 8 + 4 * kN)) << entry.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sluice::testing

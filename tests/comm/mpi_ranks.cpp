@@ -1,0 +1,135 @@
+// One rank of an MPI job; mpi_test.py runs it in scenarios, good and bad.
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "sluice/collective/sparse_allreduce.h"
+#include "sluice/collective/vote.h"
+#include "sluice/comm/mpi/mpi.h"
+#include "sluice/core/error.h"
+#include "sluice/core/hash.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::uint64_t kSize = 5000;
+
+Entries selection(std::size_t rank, std::uint64_t step) {
+  Entries mine;
+  for (std::uint64_t j = 0; j < kSize; ++j) {
+    const std::uint64_t h = mix64(rank, step, j);
+    if (h % 20 == 0) {
+      mine.add(static_cast<std::uint32_t>(j),
+               static_cast<float>(h >> 32 & 1023) - 512);
+    }
+  }
+  return mine;
+}
+
+// Whole numbers, so that the exact algorithms must give the exact sum.
+void check_collectives(Communicator& comm) {
+  for (const CollectiveEntry& entry : collectives()) {
+    auto collective = make_collective(entry.name);
+    const std::vector<float> rest(kSize, 0.0F);
+    Delivery out;
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      const Entries mine = selection(comm.rank(), step);
+      collective->reduce(
+          comm, {mine, kSize, mine.size(), step, ValueForm::kFp32, rest}, out);
+      const std::uint64_t count[] = {mine.size()};
+      collective->commit(vote(comm, step, true, count).totals[0]);
+      if (!collective->exact()) continue;
+      std::vector<float> sum(kSize, 0.0F);
+      for (std::size_t r = 0; r < comm.size(); ++r) {
+        const Entries theirs = selection(r, step);
+        for (std::size_t i = 0; i < theirs.size(); ++i) {
+          sum[theirs.indices[i]] += theirs.values[i];
+        }
+      }
+      std::vector<float> got(kSize);
+      out.sum.write(got);
+      require(got == sum, "[test] ", entry.name, " has the wrong sum in step ",
+              step);
+    }
+  }
+}
+
+// Every rank to the next: `size` bytes that depend on the sender.
+void check_shift(Communicator& comm, std::size_t size) {
+  const auto fill = [&](std::size_t rank) {
+    Bytes bytes(size);
+    for (std::size_t i = 0; i < size; i += 1 + size / 1000) {
+      bytes[i] = static_cast<std::byte>(mix64(rank, i));
+    }
+    return bytes;
+  };
+  const std::size_t before = (comm.rank() + comm.size() - 1) % comm.size();
+  comm.begin("shift", size);
+  comm.send((comm.rank() + 1) % comm.size(), 0, fill(comm.rank()));
+  const auto got = comm.receive(before, 0);
+  const Bytes expected = fill(before);
+  require(
+      got.size() == size && std::memcmp(got.data(), expected.data(), size) == 0,
+      "[test] ", size, " bytes did not arrive as they were sent");
+}
+
+void run(Communicator& comm, const std::string& what, std::size_t victim) {
+  if (what == "law") {
+    require(comm.local_rank() < comm.local_size(), "[test] local rank");
+    check_collectives(comm);
+    return;
+  }
+  if (what == "parts" || what == "large") {
+    const std::size_t part = what == "parts" ? 1000 : std::size_t{1} << 30;
+    for (const std::size_t size : {std::size_t{0}, part - 49, part - 48,
+                                   part - 47, 2 * part, 2 * part + 5}) {
+      if (what == "parts" || size > 2 * part) check_shift(comm, size);
+    }
+    return;
+  }
+  auto collective = make_collective("balanced");
+  Delivery out;
+  for (std::uint64_t step = 0; step < 1000; ++step) {
+    if (comm.rank() == victim && step == 3) {
+      if (what == "killed") raise(SIGKILL);
+      if (what == "stopped") raise(SIGSTOP);
+      if (what == "silent") sleep(30);
+      if (what == "astray") ++step;
+    }
+    const Entries mine = selection(comm.rank(), step);
+    collective->reduce(
+        comm, {mine, kSize, mine.size(), step, ValueForm::kFp32, {}}, out);
+    const std::uint64_t count[] = {mine.size()};
+    collective->commit(vote(comm, step, true, count).totals[0]);
+  }
+}
+
+int main_of(int argc, char** argv) {
+  require(argc >= 2, "usage: mpi_ranks SCENARIO [VICTIM [TIMEOUT]]");
+  const std::string what = argv[1];
+  MpiOptions options;
+  if (what == "parts") options.part = 1000;
+  Communicator comm(make_mpi_engine(options));
+  comm.set_timeout(std::chrono::seconds(argc > 3 ? std::stoi(argv[3]) : 60));
+  report_waits_on_sigterm();
+  try {
+    run(comm, what, argc > 2 ? std::stoul(argv[2]) : 0);
+    comm.finish();
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    std::fflush(stderr);
+    _exit(1);  // MPI_Finalize would hang
+  }
+  if (comm.rank() == 0) std::puts("good");
+  return 0;
+}
+
+}  // namespace
+}  // namespace sluice
+
+int main(int argc, char** argv) { return sluice::main_of(argc, argv); }

@@ -1,0 +1,262 @@
+// Law 1 from end to end: every collective with every sparsifier, through
+// select, exchange, vote and commit, for several steps.
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <cmath>
+
+#include "ranks.h"
+#include "sluice/collective/sparse_allreduce.h"
+#include "sluice/collective/vote.h"
+#include "sluice/comm/threads/threads.h"
+#include "support.h"
+
+namespace sluice::testing {
+namespace {
+
+constexpr std::size_t kRows = 12;
+constexpr std::size_t kCols = 16;
+constexpr std::size_t kSize = kRows * kCols + 20;
+constexpr std::uint64_t kSteps = 3;
+
+// What a rank had and what came of it, in one step.
+struct Record {
+  std::vector<float> gradient;
+  std::vector<float> before;
+  std::vector<float> after;
+  std::vector<float> mean;
+  bool committed = false;
+};
+
+struct Job {
+  std::string collective;
+  std::string sparsifier;
+  std::size_t ranks = 2;
+  std::uint64_t fails_at = 99;  // step in which rank 0 votes no
+};
+
+Entries flattened(const Pieces& pieces) {
+  Entries out;
+  for (const Entries& list : pieces.lists) out = merged(out, list);
+  for (std::size_t j = 0; j < pieces.dense.size(); ++j) {
+    out.add(static_cast<std::uint32_t>(j), pieces.dense[j]);
+  }
+  return out;
+}
+
+// As a training step would: nothing changes before the vote.
+std::vector<std::vector<Record>> run(const Job& job) {
+  auto ranks = make_thread_ranks(job.ranks);
+  std::vector<std::vector<Record>> records(kSteps,
+                                           std::vector<Record>(job.ranks));
+  run_ranks(ranks, [&](std::size_t r) {
+    Rig::Options options;
+    options.sparsifier = job.sparsifier;
+    options.tensors = {{kRows, kCols}, {20}};
+    Rig rig(options);
+    auto collective = make_collective(job.collective);
+    Delivery out;
+    for (std::uint64_t step = 0; step < kSteps; ++step) {
+      Record& record = records[step][r];
+      record.before = rig.residual();
+      record.gradient = gaussian(kSize, 100 * r + step + 1);
+      const Sent sent = rig.step(record.gradient, 0.1, false);
+      const std::vector<float> rest = rig.residual();
+      const Entries mine = {sent.indices, sent.values};
+      collective->reduce(*ranks[r],
+                         {mine, kSize, sent.report.budget, step,
+                          rig.feedback().values(), rest},
+                         out);
+      const bool yes = step != job.fails_at || r != 0;
+      const std::uint64_t count[] = {mine.size()};
+      const VoteResult result = vote(*ranks[r], step, yes, count);
+      record.committed = result.decision == Decision::kCommit;
+      record.mean.assign(kSize, 0.0F);
+      if (record.committed) {
+        out.write_mean(record.mean, job.ranks);
+        const Entries back = flattened(out.returned);
+        rig.commit(back.indices, back.values);
+        collective->commit(result.totals[0]);
+      } else {
+        rig.rollback();
+        collective->roll_back();
+      }
+      record.after = rig.residual();
+    }
+  });
+  return records;
+}
+
+void expect_law(const Job& job, const std::vector<Record>& ranks) {
+  const auto size = double(job.ranks);
+  for (std::size_t j = 0; j < kSize; ++j) {
+    double owed = 0;
+    double have = size * double(ranks[0].mean[j]);
+    double scale = std::abs(have);
+    for (const Record& r : ranks) {
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(r.mean[j]),
+                std::bit_cast<std::uint32_t>(ranks[0].mean[j]));
+      owed += double(r.before[j]) + double(r.gradient[j]);
+      have += double(r.after[j]);
+      scale += std::abs(double(r.before[j])) + std::abs(double(r.gradient[j]));
+    }
+    ASSERT_NEAR(have, owed, (size + 4) * std::ldexp(1.0, -23) * scale)
+        << job.sparsifier << " index " << j;
+  }
+}
+
+struct Injection {
+  std::size_t from;
+  std::uint64_t number;
+  Fate fate;
+  std::atomic<bool> hit{false};
+};
+
+Fate inject(void* context, std::size_t from, std::size_t,
+            std::uint64_t number) {
+  auto& injection = *static_cast<Injection*>(context);
+  if (from != injection.from || number != injection.number) {
+    return Fate::kDeliver;
+  }
+  injection.hit = true;
+  return injection.fate;
+}
+
+// One step in which a message is lost or damaged; then all start over, end
+// their doubt and tell what came of it.
+std::vector<Record> run_with_fault(
+    const Job& job, Injection& injection,
+    std::vector<std::uint64_t>* messages = nullptr) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(job.ranks, {&clock, &inject, &injection});
+  std::vector<Record> records(job.ranks);
+  run_ranks(ranks, [&](std::size_t r) {
+    Communicator& comm = *ranks[r];
+    Rig::Options options;
+    options.sparsifier = job.sparsifier;
+    options.tensors = {{kRows, kCols}, {20}};
+    Rig rig(options);
+    Record& record = records[r];
+    record.before = rig.residual();
+    record.gradient = gaussian(kSize, r + 1);
+    record.mean.assign(kSize, 0.0F);
+    const Sent sent = rig.step(record.gradient, 0.1, false);
+    const std::vector<float> rest = rig.residual();
+    const Entries mine = {sent.indices, sent.values};
+    Delivery out;
+    Standing standing;
+    bool voted = false;
+    try {
+      make_collective(job.collective)
+          ->reduce(comm,
+                   {mine, kSize, sent.report.budget, 0, rig.feedback().values(),
+                    rest},
+                   out);
+      voted = true;
+      vote(comm, 0, true);
+      standing.next_step = 1;
+    } catch (const CommError&) {
+      standing.in_doubt = voted;
+    }
+    if (messages != nullptr) (*messages)[r] = comm.traffic().messages_sent;
+    comm.rebuild();
+    const Decision doubt = settle(comm, standing);
+    record.committed = standing.next_step == 1 ||
+                       (standing.in_doubt && doubt == Decision::kCommit);
+    if (record.committed) {
+      out.write_mean(record.mean, job.ranks);
+      const Entries back = flattened(out.returned);
+      rig.commit(back.indices, back.values);
+    } else {
+      rig.rollback();
+    }
+    record.after = rig.residual();
+  });
+  return records;
+}
+
+// Messages that a rank sends in the exchange and the vote of a good step.
+std::uint64_t messages_of(const Job& job, std::size_t rank) {
+  Injection none;
+  none.from = job.ranks;
+  none.number = 0;
+  none.fate = Fate::kDeliver;
+  std::vector<std::uint64_t> counts(job.ranks);
+  run_with_fault(job, none, &counts);
+  return counts[rank];
+}
+
+std::vector<std::string> sparsifier_names() {
+  std::vector<std::string> names;
+  for (const SparsifierEntry& e : sparsifiers()) names.emplace_back(e.name);
+  return names;
+}
+
+std::vector<std::string> names_of_collectives() {
+  std::vector<std::string> names;
+  for (const CollectiveEntry& e : collectives()) names.emplace_back(e.name);
+  return names;
+}
+
+class WholeLaw
+    : public ::testing::TestWithParam<std::tuple<std::string, std::size_t>> {};
+
+TEST_P(WholeLaw, NothingIsLostWithAnySparsifier) {
+  const auto& [collective, size] = GetParam();
+  for (const std::string& sparsifier : sparsifier_names()) {
+    const Job job = {collective, sparsifier, size};
+    for (const auto& step : run(job)) {
+      ASSERT_TRUE(step[0].committed);
+      expect_law(job, step);
+    }
+  }
+}
+
+// A step that one rank votes down leaves every residual at before + gradient,
+// and the steps after it go on as if it had not been tried.
+TEST_P(WholeLaw, AFailedStepLosesNothing) {
+  const auto& [collective, size] = GetParam();
+  const Job job = {collective, "topk", size, 1};
+  const auto steps = run(job);
+  EXPECT_FALSE(steps[1][0].committed);
+  for (const auto& step : steps) expect_law(job, step);
+}
+
+// Law 4, for every message of the exchange and of the vote: all ranks commit
+// or none does, and either way nothing is lost and nobody hangs.
+TEST_P(WholeLaw, AnyLostOrDamagedMessageLosesNothing) {
+  const auto& [collective, size] = GetParam();
+  if (size == 1 || size > 5) GTEST_SKIP() << "2 to 5 ranks show it";
+  const Job job = {collective, "topk", size};
+  for (const Fate fate : {Fate::kDrop, Fate::kCorrupt}) {
+    for (std::size_t from = 0; from < size; ++from) {
+      const std::uint64_t messages = messages_of(job, from);
+      for (std::uint64_t number = 0; number < messages; ++number) {
+        Injection injection;
+        injection.from = from;
+        injection.number = number;
+        injection.fate = fate;
+        SCOPED_TRACE(std::to_string(from) + " " + std::to_string(number));
+        const std::vector<Record> records = run_with_fault(job, injection);
+        ASSERT_TRUE(injection.hit);
+        for (const Record& r : records) {
+          ASSERT_EQ(r.committed, records[0].committed);
+        }
+        expect_law(job, records);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Registry, WholeLaw,
+    ::testing::Combine(::testing::ValuesIn(names_of_collectives()),
+                       ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8)),
+    [](const auto& c) {
+      return safe_name(std::get<0>(c.param) + "_" +
+                       std::to_string(std::get<1>(c.param)));
+    });
+
+}  // namespace
+}  // namespace sluice::testing
