@@ -5,7 +5,7 @@
 namespace sluice {
 
 void exchange_directly(Communicator& comm, const Contribution& mine,
-                       Pieces& sum, Entries& scratch) {
+                       Pieces& sum) {
   constexpr std::uint32_t kLists = 0;
   send_to_others(comm, kLists,
                  encode_filled(mine.selected, mine.n, mine.values));
@@ -14,13 +14,11 @@ void exchange_directly(Communicator& comm, const Contribution& mine,
     receive_entries(comm, peer, kLists, mine.n, sum.lists[peer]);
   });
   sum.lists[comm.rank()] = mine.selected;
-  merge_all(sum.lists, scratch);
-  sum.lists.resize(1);
 }
 
 void Allgather::run(Communicator& comm, const Contribution& mine,
                     Delivery& out) {
-  exchange_directly(comm, mine, out.sum, scratch_);
+  exchange_directly(comm, mine, out.sum);
 }
 
 }  // namespace sluice

@@ -6,7 +6,7 @@ namespace sluice {
 
 // The exchange of `Allgather`, for others that fall back on it.
 void exchange_directly(Communicator& comm, const Contribution& mine,
-                       Pieces& sum, Entries& scratch);
+                       Pieces& sum);
 
 // Every rank sends its entries to every other and adds all of them in
 // an order that all share.
@@ -24,8 +24,6 @@ class Allgather final : public SparseAllreduce {
  private:
   void run(Communicator& comm, const Contribution& mine,
            Delivery& out) override;
-
-  Entries scratch_;
 };
 
 }  // namespace sluice

@@ -119,11 +119,12 @@ void Auto::run(Communicator& comm, const Contribution& mine, Delivery& out) {
   choice_ = choose(exchange);
   algorithms_[choice_]->reduce(comm, mine, out);
   const std::vector<float>& dense = out.sum.dense;
-  last_u_ =
+  const auto u =
       dense.empty()
-          ? static_cast<double>(out.sum.size())
-          : static_cast<double>(std::count_if(dense.begin(), dense.end(),
-                                              [](float v) { return v != 0; }));
+          ? count_union(out.sum.lists)
+          : static_cast<std::size_t>(std::count_if(
+                dense.begin(), dense.end(), [](float v) { return v != 0; }));
+  last_u_ = static_cast<double>(u);
 }
 
 }  // namespace sluice

@@ -102,7 +102,7 @@ void Balanced::run(Communicator& comm, const Contribution& mine,
   const std::size_t size = comm.size();
   direct_ = choose_direct(mine.n, size);
   if (direct_) {
-    exchange_directly(comm, mine, out.sum, scratch_);
+    exchange_directly(comm, mine, out.sum);
   } else {
     const OwnerMap map(mine.n, size, static_cast<std::uint64_t>(params_.block));
     lists_.resize(size);
@@ -117,7 +117,7 @@ void Balanced::run(Communicator& comm, const Contribution& mine,
     merge_all(lists_, scratch_);
     pull(comm, map, mine.n, out.sum);
   }
-  last_u_ = out.sum.size();
+  last_u_ = direct_ ? count_union(out.sum.lists) : out.sum.size();
 }
 
 }  // namespace sluice

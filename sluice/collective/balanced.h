@@ -23,7 +23,7 @@ class OwnerMap {
     const std::uint64_t dealt = j >> shift_;
     const std::uint64_t row = divide(dealt);
     std::uint64_t owner = dealt - row * ranks_ + turn(row);
-    owner -= owner >= ranks_ ? ranks_ : 0;
+    owner -= less_one_round(owner);
     return {static_cast<std::uint32_t>(owner),
             static_cast<std::uint32_t>(row << shift_ | (j & mask_))};
   }
@@ -33,11 +33,15 @@ class OwnerMap {
   std::uint64_t index(std::size_t owner, std::uint32_t local) const {
     const std::uint64_t row = local >> shift_;
     std::uint64_t seat = owner + ranks_ - turn(row);
-    seat -= seat >= ranks_ ? ranks_ : 0;
+    seat -= less_one_round(seat);
     return (row * ranks_ + seat) << shift_ | (local & mask_);
   }
 
  private:
+  // Without a branch: it would be a coin toss.
+  std::uint64_t less_one_round(std::uint64_t seat) const {
+    return ranks_ & (0 - static_cast<std::uint64_t>(seat >= ranks_));
+  }
   std::uint64_t divide(std::uint64_t x) const {
     return static_cast<std::uint64_t>(
         (static_cast<unsigned __int128>(x) * inverse_) >> 64);

@@ -15,24 +15,59 @@ namespace {
 
 namespace wire = cpu::wire;
 
-// Calls f(i, is_inside) for every entry of a.
-template <class F>
-void for_membership(const Entries& a, std::span<const std::uint32_t> indices,
-                    F&& f) {
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    while (at < indices.size() && indices[at] < a.indices[i]) ++at;
-    f(i, at < indices.size() && indices[at] == a.indices[i]);
-  }
-}
-
+// Both lists ascend together; whether an entry is kept is data, not a branch.
 Entries members(const Entries& a, std::span<const std::uint32_t> indices,
                 bool wanted) {
   Entries out;
-  for_membership(a, indices, [&](std::size_t i, bool is_inside) {
-    if (is_inside == wanted) out.add(a.indices[i], a.values[i]);
-  });
+  out.resize(a.size());
+  std::size_t count = 0;
+  std::size_t i = 0;
+  std::size_t j = 0;
+  while (i < a.size() && j < indices.size()) {
+    const std::uint32_t x = a.indices[i];
+    const std::uint32_t y = indices[j];
+    out.indices[count] = x;
+    out.values[count] = a.values[i];
+    count += static_cast<std::size_t>(wanted ? x == y : x < y);
+    i += static_cast<std::size_t>(x <= y);
+    j += static_cast<std::size_t>(y <= x);
+  }
+  for (; i < a.size() && !wanted; ++i, ++count) {
+    out.indices[count] = a.indices[i];
+    out.values[count] = a.values[i];
+  }
+  out.resize(count);
   return out;
+}
+
+// The k largest have keys above `key`, and `ties` of those equal to it.
+struct Cut {
+  std::uint32_t key = 0;
+  std::size_t ties = 0;
+};
+
+// By the upper bits of the keys, then exactly among those that share them with
+// the k-th.
+Cut find_cut(std::span<const float> values, std::size_t k) {
+  constexpr unsigned kShift = 19;
+  std::vector<std::uint32_t> counts(1U << (31 - kShift), 0);
+  for (const float v : values) ++counts[magnitude_key(v) >> kShift];
+  std::size_t bin = counts.size() - 1;
+  while (counts[bin] < k) k -= counts[bin--];
+  std::vector<std::uint32_t> keys(counts[bin] + 1);
+  std::size_t count = 0;
+  for (const float v : values) {
+    const std::uint32_t key = magnitude_key(v);
+    keys[count] = key;
+    count += key >> kShift == bin ? 1U : 0U;
+    if (count == counts[bin]) break;
+  }
+  keys.resize(count);
+  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(k - 1);
+  std::nth_element(keys.begin(), place, keys.end(), std::greater<>());
+  const auto above = std::count_if(
+      keys.begin(), place, [&](std::uint32_t key) { return key > *place; });
+  return {*place, k - static_cast<std::size_t>(above)};
 }
 
 // With explicit zeros where there is nothing.
@@ -74,43 +109,7 @@ void Pieces::write(std::span<float> out, float scale) const {
     return;
   }
   std::fill(out.begin(), out.end(), 0.0F);
-  for (const Entries& list : lists) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      out[list.indices[i]] = scale * list.values[i];
-    }
-  }
-}
-
-void merge(const Entries& a, const Entries& b, Entries& out) {
-  out.resize(a.size() + b.size());
-  std::uint32_t* indices = out.indices.data();
-  float* values = out.values.data();
-  std::size_t i = 0;
-  std::size_t j = 0;
-  std::size_t count = 0;
-  // Which of the two comes next is a coin toss, so no branch may depend on it.
-  while (i < a.size() && j < b.size()) {
-    const std::uint32_t x = a.indices[i];
-    const std::uint32_t y = b.indices[j];
-    const float v = a.values[i];
-    const float w = b.values[j];
-    const float one = x < y ? v : w;
-    indices[count] = x < y ? x : y;
-    values[count] = x == y ? v + w : one;
-    i += x <= y ? 1U : 0U;
-    j += y <= x ? 1U : 0U;
-    ++count;
-  }
-  const auto take = [&](const Entries& from, std::size_t at) {
-    std::copy(from.indices.begin() + static_cast<std::ptrdiff_t>(at),
-              from.indices.end(), indices + count);
-    std::copy(from.values.begin() + static_cast<std::ptrdiff_t>(at),
-              from.values.end(), values + count);
-    count += from.size() - at;
-  };
-  take(a, i);
-  take(b, j);
-  out.resize(count);
+  add_to(out, scale);
 }
 
 Entries merged(const Entries& a, const Entries& b) {
@@ -131,25 +130,18 @@ void merge_all(std::vector<Entries>& lists, Entries& scratch) {
 Entries largest(const Entries& entries, std::size_t k) {
   if (entries.size() <= k) return entries;
   if (k == 0) return {};
-  std::vector<std::uint32_t> keys(entries.size());
-  std::transform(entries.values.begin(), entries.values.end(), keys.begin(),
-                 [](float v) { return magnitude_key(v); });
-  const auto place = keys.begin() + static_cast<std::ptrdiff_t>(k - 1);
-  std::nth_element(keys.begin(), place, keys.end(), std::greater<>());
-  const std::uint32_t last = *place;
-  const auto above = static_cast<std::size_t>(std::count_if(
-      keys.begin(), place, [&](std::uint32_t key) { return key > last; }));
-  std::size_t ties = k - above;
+  const Cut cut = find_cut(entries.values, k);
+  std::size_t ties = cut.ties;
   Entries out;
   out.resize(k + 1);  // one more to write to without looking
   std::size_t count = 0;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::uint32_t key = magnitude_key(entries.values[i]);
-    const bool tie = key == last && ties > 0;
+    const bool tie = key == cut.key && ties > 0;
     out.indices[count] = entries.indices[i];
     out.values[count] = entries.values[i];
     ties -= tie ? 1U : 0U;
-    count += key > last || tie ? 1U : 0U;
+    count += key > cut.key || tie ? 1U : 0U;
   }
   out.resize(k);
   return out;

@@ -27,12 +27,13 @@ struct Entries {
   }
 };
 
-// A vector of n floats, as what is not zero in it.
+// A vector of n floats, as lists of entries that add up to it, in this order:
+// merging them first would cost more than adding each of them.
 struct Pieces {
-  std::vector<Entries> lists;  // no index twice, in one list or in two
+  std::vector<Entries> lists;  // no index twice in one list
   std::vector<float> dense;    // if not empty: all n of them, and no lists
 
-  // Entries, or n if dense.
+  // Entries of all lists, or n if dense.
   std::size_t size() const;
   // Keeps the memory of the lists.
   void clear();
@@ -50,6 +51,10 @@ Entries merged(const Entries& a, const Entries& b);
 // The sum of all lists, in an order that only their number decides, in
 // lists[0]; the others are used up. No lists: nothing happens.
 void merge_all(std::vector<Entries>& lists, Entries& scratch);
+
+// How many indices any of the lists has: exactly if they have few entries,
+// else from a part of the indices. The same for the same lists.
+std::size_t count_union(std::span<const Entries> lists);
 
 // The k entries of largest magnitude, ties to the lower index.
 Entries largest(const Entries& entries, std::size_t k);

@@ -24,8 +24,7 @@ double merging(double lists, double entries, const Rates& rates) {
 double direct(const Exchange& x, const Network& net, const Rates& rates) {
   const double others = x.ranks - 1;
   return others * (net.alpha + net.beta * coded_bytes(x.k, x.n)) +
-         x.k * rates.encode + others * x.k * rates.decode +
-         merging(x.ranks, 0.5 * (x.u + x.ranks * x.k), rates);
+         x.k * (rates.encode + others * rates.decode);
 }
 
 // To owners, who sum, and from them to everybody.

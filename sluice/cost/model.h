@@ -16,9 +16,9 @@ struct Network {
 
 // What one core takes for an entry, in seconds.
 struct Rates {
-  double encode = 1.5e-9;
-  double decode = 2e-9;
-  double merge = 3e-9;    // per entry that comes out of a merge of two lists
+  double encode = 2e-9;
+  double decode = 2.5e-9;
+  double merge = 2e-9;    // per entry that comes out of a merge of two lists
   double dense = 1.5e-9;  // per element of a dense sum that is sent or received
 };
 

@@ -1,0 +1,124 @@
+#include <algorithm>
+#include <bit>
+
+#include "sluice/collective/entries.h"
+
+namespace sluice {
+namespace {
+
+// Where a merge stands: in either list, and in the output.
+struct Place {
+  std::size_t i;
+  std::size_t j;
+  std::size_t out;
+};
+
+struct Merge {
+  const std::uint32_t* a;
+  const float* av;
+  const std::uint32_t* b;
+  const float* bv;
+  std::uint32_t* out;
+  float* outv;
+
+  // Both sides must have an entry left. Which comes next is a coin toss, so no
+  // branch may depend on it; equal indices are rare or the rule.
+  void step(Place& at) const {
+    const std::uint32_t x = a[at.i];
+    const std::uint32_t y = b[at.j];
+    const std::uint32_t from_a = 0U - static_cast<std::uint32_t>(x < y);
+    const auto v = std::bit_cast<std::uint32_t>(av[at.i]);
+    const auto w = std::bit_cast<std::uint32_t>(bv[at.j]);
+    out[at.out] = y ^ ((x ^ y) & from_a);
+    float value = std::bit_cast<float>(w ^ ((v ^ w) & from_a));
+    if (x == y) value = av[at.i] + bv[at.j];
+    outv[at.out] = value;
+    at.i += static_cast<std::size_t>(x <= y);
+    at.j += static_cast<std::size_t>(y <= x);
+    ++at.out;
+  }
+
+  void finish(Place& at, std::size_t i_end, std::size_t j_end) const {
+    while (at.i < i_end && at.j < j_end) step(at);
+    std::copy(a + at.i, a + i_end, out + at.out);
+    std::copy(av + at.i, av + i_end, outv + at.out);
+    at.out += i_end - at.i;
+    std::copy(b + at.j, b + j_end, out + at.out);
+    std::copy(bv + at.j, bv + j_end, outv + at.out);
+    at.out += j_end - at.j;
+  }
+};
+
+}  // namespace
+
+// Two halves side by side: each step waits for its own loads and comparison, so
+// two take little more time than one.
+void merge(const Entries& a, const Entries& b, Entries& out) {
+  out.resize(a.size() + b.size());
+  const Merge m = {a.indices.data(), a.values.data(),    b.indices.data(),
+                   b.values.data(),  out.indices.data(), out.values.data()};
+  const std::size_t i_half = a.size() / 2;
+  const std::size_t j_half =
+      a.size() == 0 ? 0
+                    : static_cast<std::size_t>(
+                          std::lower_bound(b.indices.begin(), b.indices.end(),
+                                           a.indices[i_half]) -
+                          b.indices.begin());
+  Place low = {0, 0, 0};
+  Place high = {i_half, j_half, i_half + j_half};
+  while (true) {
+    std::size_t steps = std::min(
+        {i_half - low.i, j_half - low.j, a.size() - high.i, b.size() - high.j});
+    if (steps == 0) break;
+    for (; steps > 0; --steps) {
+      m.step(low);
+      m.step(high);
+    }
+  }
+  m.finish(low, i_half, j_half);
+  m.finish(high, a.size(), b.size());
+  // Close the gap that indices in both lists left between the halves.
+  const std::size_t begin = i_half + j_half;
+  const std::size_t size = high.out - begin;
+  if (low.out < begin) {
+    std::copy_n(m.out + begin, size, m.out + low.out);
+    std::copy_n(m.outv + begin, size, m.outv + low.out);
+  }
+  out.resize(low.out + size);
+}
+
+std::size_t count_union(std::span<const Entries> lists) {
+  constexpr std::size_t kFew = 1 << 14;
+  constexpr unsigned kBlock = 12;  // indices of a sampled block, as a power
+  std::size_t total = 0;
+  std::uint32_t end = 0;
+  for (const Entries& list : lists) {
+    total += list.size();
+    if (list.size() > 0) end = std::max(end, list.indices.back());
+  }
+  // Every so many blocks, so that about kFew entries are looked at.
+  const std::uint64_t stride = 1 + total / kFew;
+  std::size_t looked_at = 0;
+  std::size_t found = 0;
+  std::vector<std::uint32_t> block;
+  for (std::uint64_t start = 0; start <= end; start += stride << kBlock) {
+    block.clear();
+    for (const Entries& list : lists) {
+      const auto from =
+          std::lower_bound(list.indices.begin(), list.indices.end(), start);
+      const auto to = std::lower_bound(from, list.indices.end(),
+                                       start + (std::uint64_t{1} << kBlock));
+      block.insert(block.end(), from, to);
+    }
+    looked_at += block.size();
+    std::sort(block.begin(), block.end());
+    found += static_cast<std::size_t>(std::unique(block.begin(), block.end()) -
+                                      block.begin());
+  }
+  if (stride == 1 || looked_at == 0) return stride == 1 ? found : total;
+  return static_cast<std::size_t>(static_cast<double>(total) *
+                                  static_cast<double>(found) /
+                                  static_cast<double>(looked_at));
+}
+
+}  // namespace sluice
