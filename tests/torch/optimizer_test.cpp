@@ -139,8 +139,8 @@ TEST(Optimizer, RefusesAStateOfAnother) {
   auto state = adam->state();
   std::swap(state[1].tensor, state[4].tensor);
   EXPECT_EQ(message_of<Invalid>([&] { adam->load_state(state); }),
-            "[load_state] 'fc.weight/mean' must be [2, 3] as its parameter "
-            "is, got [3]; was it another model?");
+            "[load_state] 'fc.weight/mean' must be [2, 3] of float as its "
+            "parameter is, got [3] of float; was it another model?");
   state = adam->state();
   state.erase(state.begin());
   EXPECT_CONTAINS(message_of<Invalid>([&] { adam->load_state(state); }),

@@ -39,7 +39,8 @@ NamedTensors save_as(const std::string& prefix,
 
 template <class State>
 std::unique_ptr<OptimizerParamState> load_as(const std::string& prefix,
-                                             const NamedTensors& state) {
+                                             const NamedTensors& state,
+                                             const torch::Device& device) {
   const torch::Tensor step = find_tensor(state, prefix + "step");
   const torch::Tensor mean = find_tensor(state, prefix + "mean");
   const torch::Tensor square = find_tensor(state, prefix + "mean_square");
@@ -51,8 +52,8 @@ std::unique_ptr<OptimizerParamState> load_as(const std::string& prefix,
           "another optimizer?");
   auto mine = std::make_unique<State>();
   mine->step(step.item<std::int64_t>());
-  mine->exp_avg(mean.clone());
-  mine->exp_avg_sq(square.clone());
+  mine->exp_avg(mean.to(device, false, true));
+  mine->exp_avg_sq(square.to(device, false, true));
   return mine;
 }
 
@@ -83,14 +84,16 @@ NamedTensors AdamW::save(const std::string& prefix,
   return save_as<torch::optim::AdamWParamState>(prefix, state);
 }
 
-auto Adam::load(const std::string& prefix, const NamedTensors& state) const
+auto Adam::load(const std::string& prefix, const NamedTensors& state,
+                const torch::Device& device) const
     -> std::unique_ptr<ParamState> {
-  return load_as<torch::optim::AdamParamState>(prefix, state);
+  return load_as<torch::optim::AdamParamState>(prefix, state, device);
 }
 
-auto AdamW::load(const std::string& prefix, const NamedTensors& state) const
+auto AdamW::load(const std::string& prefix, const NamedTensors& state,
+                 const torch::Device& device) const
     -> std::unique_ptr<ParamState> {
-  return load_as<torch::optim::AdamWParamState>(prefix, state);
+  return load_as<torch::optim::AdamWParamState>(prefix, state, device);
 }
 
 }  // namespace sluice

@@ -27,7 +27,8 @@ class Adam final : public Optimizer {
   NamedTensors save(const std::string& prefix,
                     const ParamState& state) const override;
   std::unique_ptr<ParamState> load(const std::string& prefix,
-                                   const NamedTensors& state) const override;
+                                   const NamedTensors& state,
+                                   const torch::Device& device) const override;
 };
 
 // Loshchilov, Hutter 2019: weight decay shrinks the weights by themselves.
@@ -47,7 +48,8 @@ class AdamW final : public Optimizer {
   NamedTensors save(const std::string& prefix,
                     const ParamState& state) const override;
   std::unique_ptr<ParamState> load(const std::string& prefix,
-                                   const NamedTensors& state) const override;
+                                   const NamedTensors& state,
+                                   const torch::Device& device) const override;
 };
 
 }  // namespace sluice

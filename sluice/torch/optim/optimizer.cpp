@@ -13,6 +13,10 @@ std::string prefix_of(const NamedTensor& parameter) {
   return parameter.name + "/";
 }
 
+bool is_counter(const torch::Tensor& tensor) {
+  return tensor.dim() == 0 && tensor.scalar_type() == torch::kInt64;
+}
+
 double sum_of_squares(std::span<const float> values) {
   std::array<double, 8> lanes{};
   std::size_t i = 0;
@@ -70,16 +74,16 @@ void Optimizer::load_state(const NamedTensors& state) {
   std::vector<std::unique_ptr<ParamState>> loaded;
   std::set<std::string> known;
   for (const NamedTensor& parameter : parameters_) {
-    loaded.push_back(load(prefix_of(parameter), state));
+    const torch::Tensor& like = parameter.tensor;
+    loaded.push_back(load(prefix_of(parameter), state, like.device()));
     if (loaded.back() == nullptr) continue;
-    for (const auto& item : save(prefix_of(parameter), *loaded.back())) {
-      known.insert(item.name);
-      const torch::Tensor& t = item.tensor;
-      const bool fits =
-          !t.defined() || t.dim() == 0 || t.sizes() == parameter.tensor.sizes();
-      require(fits, "[load_state] '", item.name, "' must be ",
-              parameter.tensor.sizes(), " as its parameter is, got ",
-              fits ? at::IntArrayRef() : t.sizes(), "; was it another model?");
+    for (const auto& [name, t] : save(prefix_of(parameter), *loaded.back())) {
+      known.insert(name);
+      if (!t.defined() || is_counter(t)) continue;
+      require(t.sizes() == like.sizes() && t.dtype() == like.dtype(),
+              "[load_state] '", name, "' must be ", like.sizes(), " of ",
+              like.dtype(), " as its parameter is, got ", t.sizes(), " of ",
+              t.dtype(), "; was it another model?");
     }
   }
   for (const NamedTensor& item : state) {

@@ -46,12 +46,13 @@ class Optimizer {
   void make_engine(const Options& options, bool decay_1d);
 
  private:
-  // A parameter's state as tensors named "`prefix`what", and back; null if
-  // there is none in `state`.
+  // A parameter's state as tensors named "`prefix`what", and back, copied to
+  // `device`; null if there is none in `state`.
   virtual NamedTensors save(const std::string& prefix,
                             const ParamState& state) const = 0;
-  virtual std::unique_ptr<ParamState> load(const std::string& prefix,
-                                           const NamedTensors& state) const = 0;
+  virtual std::unique_ptr<ParamState> load(
+      const std::string& prefix, const NamedTensors& state,
+      const torch::Device& device) const = 0;
 
   NamedTensors parameters_;
   std::unique_ptr<torch::optim::Optimizer> engine_;

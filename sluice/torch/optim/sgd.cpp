@@ -36,12 +36,13 @@ NamedTensors Sgd::save(const std::string& prefix,
   return {{concat(prefix, kMomentum), mine.momentum_buffer()}};
 }
 
-auto Sgd::load(const std::string& prefix, const NamedTensors& state) const
+auto Sgd::load(const std::string& prefix, const NamedTensors& state,
+               const torch::Device& device) const
     -> std::unique_ptr<ParamState> {
   const torch::Tensor buffer = find_tensor(state, concat(prefix, kMomentum));
   if (!buffer.defined()) return nullptr;
   auto mine = std::make_unique<torch::optim::SGDParamState>();
-  mine->momentum_buffer(buffer.clone());
+  mine->momentum_buffer(buffer.to(device, false, true));
   return mine;
 }
 

@@ -25,7 +25,8 @@ class Sgd final : public Optimizer {
   NamedTensors save(const std::string& prefix,
                     const ParamState& state) const override;
   std::unique_ptr<ParamState> load(const std::string& prefix,
-                                   const NamedTensors& state) const override;
+                                   const NamedTensors& state,
+                                   const torch::Device& device) const override;
 };
 
 }  // namespace sluice
