@@ -8,11 +8,13 @@
 #include <string>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/launch.h"
 
 namespace {
 
 // One line for people and scripts alike.
 int fail(const std::string& message) {
+  sluice::let_first_process_speak();
   fmt::print(stderr, "{}\n", message);
   return 1;
 }

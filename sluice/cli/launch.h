@@ -1,0 +1,59 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sluice/comm/communicator.h"
+#include "sluice/comm/emulated/emulated.h"
+
+// How a command gets its ranks.
+
+namespace sluice {
+
+struct LaunchOptions {
+  LaunchOptions();
+
+  std::optional<std::int64_t> workers;  // else as many as mpirun gave, or 4
+  std::string engine;                   // mpi, threads or simulated
+  std::string net;                      // see parse_link; empty: none
+  double timeout = 60;                  // seconds; of every call
+
+  std::size_t ranks() const;
+  std::optional<Link> link() const;
+  // "as it is", "emulated: 50 us, 1 Gbit/s" or "simulated: ...".
+  std::string network() const;
+};
+
+// --workers, --engine, --net and --timeout.
+void add_launch_options(CLI::App& command, LaunchOptions& options);
+
+// Throws std::invalid_argument unless the options make sense together, here.
+void check_launch(const LaunchOptions& options);
+
+// Calls `work` once per rank; only rank 0 should print. Returns when all ranks
+// are done.
+//
+// With the engine mpi and not under mpirun or srun yet, runs the program again
+// under mpirun; throws std::runtime_error if a rank fails there. A rank of MPI
+// whose work throws says so, with its host, process and rank, and ends the
+// process: MPI_Finalize hangs after an error. With threads the error that
+// started it all is thrown here.
+void run_ranks(const LaunchOptions& options,
+               const std::function<void(Communicator&)>& work);
+
+// mpirun starts many processes that all find the same mistake on the command
+// line. Returns at once in the first of them, else after a while: by then
+// mpirun has ended the process if the first one failed, too.
+void let_first_process_speak();
+bool is_first_process();
+
+// Everybody's bytes, by rank, on rank 0; nothing on the others. A call of its
+// own.
+std::vector<Bytes> gather(Communicator& comm, std::uint64_t step,
+                          std::span<const std::byte> mine);
+
+}  // namespace sluice
