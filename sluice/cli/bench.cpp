@@ -123,6 +123,7 @@ void add_bench(CLI::App& app) {
   bench->require_subcommand(1);
   add_bench_select(*bench);
   add_bench_wire(*bench);
+  add_bench_collective(*bench);
 }
 
 }  // namespace sluice

@@ -11,5 +11,7 @@ void add_list(CLI::App& app);
 void add_bench(CLI::App& app);
 void add_bench_select(CLI::App& bench);
 void add_bench_wire(CLI::App& bench);
+void add_bench_collective(CLI::App& bench);
+void add_probe(CLI::App& app);
 
 }  // namespace sluice

@@ -55,6 +55,7 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   sluice::add_list(app);
   sluice::add_bench(app);
+  sluice::add_probe(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

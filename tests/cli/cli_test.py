@@ -11,10 +11,13 @@ import os
 import random
 import re
 import resource
+import shutil
+import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -31,13 +34,18 @@ DATA = ("randn", "laplace", "t3", "equal", "zeros", "ramp")
 
 SELECT = ("bench", "select", "--steps", "1", "--sparsifier", "topk", "--density", "0.01")
 WIRE = ("bench", "wire", "--steps", "1", "--density", "0.01")
+COLLECTIVE = ("bench", "collective", "--steps", "1", "--warmup", "0", "--n", "20k")
+# In this process, so that it is quick.
+SIMULATED = ("--engine", "simulated", "--net", "50us,1Gbit")
 
 
-def sluice(*args, cpu=None, stdout=subprocess.PIPE, preexec_fn=None):
+def sluice(*args, cpu=None, stdout=subprocess.PIPE, preexec_fn=None, path=None):
     """Runs the program; SLUICE_CPU is what the test says and nothing else."""
     env = {key: value for key, value in os.environ.items() if key != "SLUICE_CPU"}
     if cpu is not None:
         env["SLUICE_CPU"] = cpu
+    if path is not None:
+        env["PATH"] = path
     return subprocess.run([SLUICE, *map(str, args)], stdin=subprocess.DEVNULL, stdout=stdout, stderr=subprocess.PIPE,
                           text=True, errors="replace", timeout=120, env=env, preexec_fn=preexec_fn)
 
@@ -53,6 +61,33 @@ def npy(shape, values, fortran="False", descr="'<f4'", version=1, header=None, h
     length = len(text) if header_length is None else header_length
     body = values if isinstance(values, bytes) else struct.pack(f"<{len(values)}f", *values)
     return magic + bytes([version, 0]) + struct.pack("<H" if version == 1 else "<I", length) + text.encode() + body
+
+
+def without(option, args):
+    """The arguments without an option and its value, which may be given once."""
+    args = list(args)
+    if option in args:
+        at = args.index(option)
+        del args[at:at + 2]
+    return args
+
+
+def children(pid):
+    """Processes that a process has started, by its main thread or another."""
+    found = []
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        found += map(int, task.read_text().split())
+    return found
+
+
+def needs_mpi(test):
+    """Skips a test where the program cannot start ranks as processes."""
+    def run(self):
+        done = sluice("bench", "collective", "--n", "10", "--engine", "mpi", "--workers", "0")
+        if "needs a build with MPI" in done.stderr or shutil.which("mpirun") is None:
+            self.skipTest("needs Open MPI")
+        test(self)
+    return run
 
 
 def normals(n):
@@ -115,9 +150,13 @@ class CliTest(unittest.TestCase):
 
 class Help(CliTest):
     OPTIONS = {
-        (): ("--help", "--version", "list", "bench"),
+        (): ("--help", "--version", "list", "bench", "probe"),
         ("list",): ("--help", "--json", "kind"),
-        ("bench",): ("--help", "select", "wire"),
+        ("bench",): ("--help", "select", "wire", "collective"),
+        ("bench", "collective"): ("--help", "--algorithm", "--n", "--density", "--overlap", "--support", "--values",
+                                  "--steps", "--warmup", "--seed", "--network", "--workers", "--engine", "--net",
+                                  "--timeout", "--json", "--csv"),
+        ("probe",): ("--help", "--out", "--workers", "--engine", "--net", "--timeout", "--json"),
         ("bench", "select"): ("--help", "--n", "--density", "--data", "--sparsifier", "--threads", "--feedback",
                               "--codec", "--row", "--stride", "--steps", "--json", "--csv", *DATA, ".npy"),
         ("bench", "wire"): ("--help", "--n", "--density", "--data", "--sparsifier", "--row", "--steps", "--json",
@@ -315,6 +354,294 @@ class BenchSelect(CliTest):
                 done = sluice(*args, stdout=full)
                 self.assertGreater(done.returncode, 0, "what could not be written must not look written")
                 self.assertIn("No space left", done.stderr)
+
+
+class BenchCollective(CliTest):
+    KEYS = {"algorithm", "workers", "n", "density", "overlap", "seconds", "bytes_sent_max", "bytes_received_max",
+            "messages", "union", "bound_bytes", "bound_ratio", "imbalance", "by", "engine", "network", "support",
+            "values", "k", "seconds_p25", "seconds_p75", "over_dense", "apply_seconds", "cpu_seconds",
+            "bytes_received_mean", "delivered", "wire_seconds", "cpu_over_wire", "merge_equals_wire_gbit"}
+    EXACT = {"dense", "allgather", "sparcml-rd", "sparcml-split", "balanced", "auto"}
+
+    def check(self, rows, workers):
+        for row in rows:
+            self.assertLessEqual(self.KEYS, set(row))
+            self.assertEqual(list(row), list(rows[0]), "all rows have the same keys")
+            self.assertEqual(row["workers"], workers)
+            self.assertLessEqual(row["k"], row["union"])
+            if workers == 1:
+                continue
+            self.assertGreater(row["seconds"], 0)
+            self.assertGreater(row["bytes_sent_max"], 0)
+            self.assertGreaterEqual(row["bytes_received_max"], row["bytes_received_mean"])
+            self.assertGreater(row["messages"], 0)
+            self.assertGreaterEqual(row["imbalance"], 1)
+            if row["algorithm"].split(":")[0] in self.EXACT | {"dense-bf16"}:
+                self.assertGreaterEqual(row["bound_ratio"], 0.9999, row["algorithm"])
+            else:
+                self.assertIsNone(row["bound_bytes"], "the bound is for exact sums")
+
+    def names(self):
+        return [row["name"] for row in self.json("list", "collectives")["collectives"]]
+
+    def test_rows_are_the_registry(self):
+        for workers in (1, 2, 3, 4):
+            with self.subTest(workers=workers):
+                rows = self.json(*COLLECTIVE, *SIMULATED, "--workers", workers)
+                self.assertEqual([row["algorithm"] for row in rows], self.names())
+                self.check(rows, workers)
+
+    def test_engines(self):
+        for engine in ("threads", "simulated"):
+            net = () if engine == "threads" else ("--net", "50us,1Gbit")
+            for workers in (1, 2, 3):
+                with self.subTest(engine=engine, workers=workers):
+                    rows = self.json(*COLLECTIVE, "--engine", engine, "--workers", workers, *net, "--algorithm",
+                                     "dense,balanced,oktopk")
+                    self.check(rows, workers)
+                    self.assertEqual({row["engine"] for row in rows}, {engine})
+
+    @needs_mpi
+    def test_processes(self):
+        for workers in (1, 2, 3):
+            with self.subTest(workers=workers):
+                rows = self.json(*COLLECTIVE, "--workers", workers)
+                self.assertEqual([row["algorithm"] for row in rows], self.names())
+                self.check(rows, workers)
+                self.assertEqual({row["engine"] for row in rows}, {"mpi"})
+
+    def test_bytes_do_not_depend_on_the_engine(self):
+        args = (*COLLECTIVE, "--workers", "3", "--algorithm", "allgather,sparcml-rd,sparcml-split,balanced")
+        bytes_of = lambda rows: [(row["bytes_sent_max"], row["bytes_received_mean"], row["union"]) for row in rows]
+        self.assertEqual(bytes_of(self.json(*args, *SIMULATED)), bytes_of(self.json(*args, "--engine", "threads")))
+
+    def test_simulated_time_is_the_network_alone(self):
+        args = (*COLLECTIVE, *SIMULATED, "--algorithm", "dense,balanced:direct=no", "--workers", "4")
+        rows = self.json(*args)
+        self.assertEqual([row["seconds"] for row in rows], [row["seconds"] for row in self.json(*args)])
+        dense = rows[0]
+        self.assertAlmostEqual(dense["ideal_seconds"], 1.5 * 4 * 20_000 * 8e-9)
+        self.assertGreater(dense["seconds"], dense["ideal_seconds"] + 6 * 50e-6)
+        self.assertLess(dense["seconds"], 1.02 * (dense["ideal_seconds"] + 7 * 50e-6), "one more to start together")
+        self.assertEqual(dense["bound_bytes"], 1.5 * 4 * 20_000)
+
+    def test_emulated_rows_say_so(self):
+        for engine, word in (("threads", "emulated"), ("simulated", "simulated")):
+            args = (*COLLECTIVE, "--engine", engine, "--net", "10us,10Gbit", "--algorithm", "balanced")
+            self.assertEqual(self.json(*args)[0]["network"], f"{word}: 10 us, 10 Gbit/s")
+            self.assertIn(f"network {word}: 10 us, 10 Gbit/s", self.ok(*args))
+        self.assertEqual(self.json(*COLLECTIVE, "--engine", "threads")[0]["network"], "as it is")
+
+    def test_slow_rank(self):
+        fast, slow = (self.json(*COLLECTIVE, "--engine", "simulated", "--net", net, "--algorithm", "balanced")[0]
+                      for net in ("50us,1Gbit", "50us,1Gbit,3=4"))
+        self.assertGreater(slow["seconds"], 2 * fast["seconds"])
+
+    def test_overlap(self):
+        unions = [self.json(*COLLECTIVE, *SIMULATED, "--algorithm", "allgather", "--overlap", x, "--density", "0.1")[0]
+                  ["union"] for x in ("0", "0.5", "1")]
+        self.assertEqual(unions[2], 2000, "all ranks have the same")
+        self.assertAlmostEqual(unions[0], 20_000 * (1 - 0.9**4), delta=150)
+        self.assertTrue(unions[0] > unions[1] > unions[2], unions)
+
+    def test_supports_show_imbalance(self):
+        args = (*COLLECTIVE[:-1], "200k", *SIMULATED, "--algorithm", "sparcml-split,balanced:direct=no")
+        for support in ("uniform", "skewed", "clustered", "hot-columns"):
+            with self.subTest(support=support):
+                rows = self.json(*args, "--support", support)
+                self.check(rows, 4)
+                split, balanced = (row["imbalance"] for row in rows)
+                self.assertLess(balanced, 1.1)
+                if support == "skewed":
+                    self.assertGreater(split, 1.5)
+
+    def test_values(self):
+        sent = {values: self.json(*COLLECTIVE, *SIMULATED, "--algorithm", "allgather", "--values", values)[0]
+                for values in ("fp32", "bf16", "fp16")}
+        self.assertEqual(sent["bf16"]["bytes_sent_max"], sent["fp16"]["bytes_sent_max"])
+        self.assertLess(sent["bf16"]["bytes_sent_max"], 0.75 * sent["fp32"]["bytes_sent_max"])
+        self.assertIsNone(sent["bf16"]["bound_bytes"])
+
+    def test_oktopk_counts_whole_cycles(self):
+        for spec, steps in (("oktopk", 32), ("oktopk:tau_prime=3", 3), ("balanced", 1)):
+            row = self.json(*COLLECTIVE, *SIMULATED, "--algorithm", spec)[0]
+            self.assertEqual((row["steps"], row["traffic_steps"]), (1, steps), spec)
+
+    def test_lists(self):
+        rows = self.json(*COLLECTIVE[:-2], *SIMULATED, "--n", "1000,2k", "--density", "0.01,1", "--algorithm",
+                         "balanced:block=4,direct=no,dense", "--algorithm", "auto")
+        cases = [(row["n"], row["density"], row["k"], row["algorithm"]) for row in rows]
+        self.assertEqual(cases, [(n, d, max(1, int(d * n)), a) for n in (1000, 2000) for d in (0.01, 1)
+                                 for a in ("balanced:block=4,direct=no", "dense", "auto")])
+
+    def test_one_element(self):
+        self.check(self.json(*COLLECTIVE[:-2], *SIMULATED, "--n", "1"), 4)
+
+    def test_seed(self):
+        unions = [self.json(*COLLECTIVE, *SIMULATED, "--algorithm", "allgather", "--seed", seed)[0]["union"]
+                  for seed in ("1", "2", "1")]
+        self.assertNotEqual(unions[0], unions[1])
+        self.assertEqual(unions[0], unions[2])
+
+    def test_csv_and_table(self):
+        args = (*COLLECTIVE, *SIMULATED)
+        table = list(csv.reader(io.StringIO(self.ok(*args, "--csv"))))
+        self.assertEqual(table[0], list(self.json(*args)[0]))
+        self.assertEqual(len(table), 1 + len(self.names()))
+        lines = self.ok(*args).splitlines()
+        self.assertEqual(len({len(line) for line in lines[1:]}), 1, "columns are aligned")
+        for title in ("algorithm", "ms", "messages", "/bound", "imbalance", "/ideal", "cpu = wire Gbit"):
+            self.assertIn(title, lines[1])
+
+
+class Probe(CliTest):
+
+    def probe(self, *args):
+        path = self.folder / "net.json"
+        network = self.json("probe", "--out", path, *args)
+        self.assertEqual(json.loads(path.read_text()), network)
+        self.assertEqual(sorted(p.name for p in self.folder.iterdir()), ["net.json"], "nothing else is left")
+        self.assertEqual(network["format"], 1)
+        self.assertEqual(len(network["hosts"]), network["workers"])
+        for key in ("allreduce", "allgather"):
+            self.assertLessEqual({"alpha", "beta", "times"}, set(network[key]))
+        self.assertEqual([ring["bytes"] for ring in network["ring"]], [100_000, 400_000, 8_000_000])
+        return network
+
+    def test_finds_the_network_that_is_simulated(self):
+        network = self.probe(*SIMULATED, "--workers", "4")
+        self.assertEqual({(p["from"], p["to"]) for p in network["pairs"]},
+                         {(a, b) for a in range(4) for b in range(4) if a != b})
+        for p in (network, *network["pairs"]):
+            self.assertAlmostEqual(p["alpha"], 50e-6, delta=1e-6)
+            self.assertAlmostEqual(p["beta"], 8e-9, delta=1e-12)
+        self.assertAlmostEqual(network["allreduce"]["beta"], 1.5 * 8e-9, delta=1e-10)
+        self.assertAlmostEqual(network["allgather"]["beta"], 3 * 8e-9, delta=1e-10)
+        self.assertEqual(network["network"], "simulated: 50 us, 1 Gbit/s")
+
+    def test_finds_the_slow_rank(self):
+        for p in self.probe("--engine", "simulated", "--net", "50us,1Gbit,1=3", "--workers", "3")["pairs"]:
+            slow = 3 if 1 in (p["from"], p["to"]) else 1
+            self.assertAlmostEqual(p["beta"], slow * 8e-9, delta=1e-11)
+
+    def test_many_ranks_probe_their_neighbours(self):
+        pairs = self.probe(*SIMULATED, "--workers", "9")["pairs"]
+        self.assertEqual([(p["from"], p["to"]) for p in pairs], [(r, (r + 1) % 9) for r in range(9)])
+
+    @needs_mpi
+    def test_processes(self):
+        network = self.probe("--workers", "2")
+        self.assertEqual((network["engine"], network["network"]), ("mpi", "as it is"))
+        self.assertGreater(network["alpha"], 0)
+
+    def test_table(self):
+        path = self.folder / "net.json"
+        path.write_text("old")
+        text = self.ok("probe", *SIMULATED, "--workers", "2", "--out", path)
+        for word in ("rank 0 to rank 1", "allreduce", "allgather", "ring", "alpha us", "Gbit/s", f"wrote {path}"):
+            self.assertIn(word, text)
+        self.assertEqual(json.loads(path.read_text())["workers"], 2, "the old file is replaced")
+
+    def test_bench_reads_the_file(self):
+        self.probe(*SIMULATED, "--workers", "2")
+        args = (*COLLECTIVE, "--engine", "threads", "--workers", "2", "--algorithm", "dense")
+        self.assertIsNone(self.json(*args)[0]["ideal_seconds"])
+        row = self.json(*args, "--network", self.folder / "net.json")[0]
+        self.assertAlmostEqual(row["ideal_seconds"], row["bound_bytes"] * 8e-9, delta=1e-8)
+
+    def test_file_is_checked_first(self):
+        self.fails("probe", "--out", self.folder / "none" / "net.json", says=("--out", "none/net.json", "No such file"))
+        self.fails("probe", "--out", self.folder, says=("--out", "must be a file"))
+        self.fails("probe", "--out", "", says=("--out", "must be a file"))
+
+    def test_one_rank(self):
+        self.fails("probe", "--workers", "1", "--out", self.folder / "net.json", says=("at least 2", "got 1"))
+
+
+class Ranks(CliTest):
+    """Ranks as processes: every failure ends, and says whose it was."""
+    LONG = ("bench", "collective", "--n", "1M", "--steps", "1000000", "--workers", "3", "--algorithm", "balanced")
+
+    def start(self, *args):
+        """The program, and its ranks once they run."""
+        program = subprocess.Popen([SLUICE, *self.LONG, *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   text=True)
+        self.addCleanup(program.kill)
+        until = time.monotonic() + 20
+        while time.monotonic() < until:
+            ranks = [rank for mpirun in children(program.pid) for rank in children(mpirun)]
+            if len(ranks) == 3:
+                time.sleep(0.7)
+                return program, ranks
+            time.sleep(0.05)
+        self.fail("no ranks were started")
+
+    def gone(self, pids):
+        for pid in pids:
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+            except FileNotFoundError:
+                continue
+            self.assertEqual(state, "Z", f"rank {pid} still runs")
+
+    @needs_mpi
+    def test_dead_rank_is_named(self):
+        program, ranks = self.start("--timeout", "1.5")
+        os.kill(ranks[2], signal.SIGKILL)
+        out, errors = program.communicate(timeout=30)
+        self.assertEqual((program.returncode, out), (1, ""))
+        self.assertRegex(errors, r"rank [01] \(host \S+, process \d+\): .* rank 2 does not answer")
+        self.assertIn("[launch] all of 3 ranks must end well", errors)
+        self.gone(ranks)
+
+    @needs_mpi
+    def test_signal_ends_all(self):
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with self.subTest(signal=number):
+                program, ranks = self.start()
+                program.send_signal(number)
+                program.communicate(timeout=10)
+                self.assertEqual(program.returncode, 1)
+                self.gone(ranks)
+
+    @needs_mpi
+    def test_late_rank_fails_all(self):
+        done = sluice("bench", "collective", "--n", "1M", "--workers", "2", "--timeout", "0.0001")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("does not answer", done.stderr)
+
+    def test_late_thread_fails_all(self):
+        self.fails("bench", "collective", "--n", "1M", "--engine", "threads", "--timeout", "0.0001",
+                   says="does not answer")
+
+    def test_without_mpirun(self):
+        done = sluice(*COLLECTIVE, "--engine", "mpi", path="/nowhere")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("--engine threads works", done.stderr)
+        self.ok(*COLLECTIVE, "--engine", "threads", path="/nowhere")
+
+    def mpirun(self, *args):
+        env = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        return subprocess.run(["mpirun", "--quiet", "-n", "2", "--oversubscribe", SLUICE, *args], env=env, text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+
+    @needs_mpi
+    def test_under_mpirun(self):
+        done = self.mpirun(*COLLECTIVE, "--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual({row["workers"] for row in json.loads(done.stdout)}, {2})
+
+    @needs_mpi
+    def test_mistakes_under_mpirun_are_told_once(self):
+        cases = {("--workers", "3"): "--workers must be the number of ranks that mpirun started, 2,",
+                 ("--density", "2"): "density must be above 0",
+                 ("--engine", "threads"): "--engine must be mpi"}
+        for args, says in cases.items():
+            with self.subTest(args=args):
+                done = self.mpirun(*COLLECTIVE, *args)
+                self.assertGreater(done.returncode, 0)
+                self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+                self.assertIn(says, done.stderr)
 
 
 class BenchWire(CliTest):
@@ -571,6 +898,42 @@ class BadInput(CliTest):
             "rows": ("rows", "able to carry"),
         })
 
+    def test_collective(self):
+        cases = {
+            "--density": {"0": "density must be above 0", "2": "at most 1", "nan": "density", "abc": "abc"},
+            "--n": {"0": "a size must be", "1.5": "1.5", "abc": "'abc'", "20k,abc": "'abc'",
+                    "4294967296": "below 2^32"},
+            "--overlap": {"-0.1": ("overlap must be from 0 to 1", "-0.1"), "1.1": "1.1", "nan": "nan", "x": "--overlap"},
+            "--support": {"nope": ("no support 'nope'", "uniform skewed clustered hot-columns")},
+            "--values": {"fp8": ("fp32, bf16 or fp16", "'fp8'"), "two-bit": "'two-bit'"},
+            "--steps": {"0": "--steps must be from 1", "-1": "-1", "abc": "abc"},
+            "--warmup": {"-1": "--warmup must be from 0", "abc": "abc"},
+            "--seed": {"-1": "--seed", "abc": "--seed"},
+            "--network": {"/nope.json": "cannot open '/nope.json'", SLUICE: "format 1"},
+            "--algorithm": {"nope": ("no collective 'nope'", "known:", "balanced"), "balanced,nope": "'nope'",
+                            "balanced:nope=1": "no parameter 'nope'", "balanced:block=0": "'block'",
+                            "balanced:direct=perhaps": "'direct'", "balanced:block=3": "power of two"},
+        }
+        for option, values in cases.items():
+            self.each_fails(without(option, (*COLLECTIVE, *SIMULATED)), option, values)
+        self.fails(*COLLECTIVE, "--json", "--csv", says=("--json", "--csv"))
+
+    def test_launch(self):
+        cases = {
+            "--workers": {"0": "--workers must be from 1 to 1024, got 0", "-1": "-1", "5000": "5000", "abc": "abc",
+                          "1.5": "1.5"},
+            "--engine": {"nope": ("no engine 'nope'", "mpi threads simulated")},
+            "--timeout": {"0": "--timeout must be above 0", "-1": "-1", "nan": "nan", "inf": "inf", "abc": "abc"},
+            "--net": {"1Gbit": "ALPHA,RATE", "abc": "abc", "50us,0Gbit": "above 0", "50us,1Gbit,0=0.5": "factor",
+                      "50us,1Gbit,4=2": "must be below 4", "-1us,1Gbit": "-1us"},
+        }
+        for command in (COLLECTIVE, ("probe", "--out", self.folder / "net.json")):
+            for option, values in cases.items():
+                engine = () if option == "--engine" else ("--engine", "threads")
+                self.each_fails((*command, *engine), option, values)
+            self.fails(*command, "--engine", "simulated", says=("needs a network", "--net 50us,1Gbit"))
+        self.assertEqual(list(self.folder.iterdir()), [], "nothing was written")
+
     def test_data(self):
         for base in (SELECT, WIRE):
             self.each_fails((*base, *self.SMALL), "--data", {"nope": ("no data 'nope'", *DATA, ".npy")})
@@ -580,13 +943,13 @@ class BadInput(CliTest):
             self.fails(*base, *self.SMALL, "--json", "--csv", says=("--json", "--csv"))
 
     def test_unknown_option(self):
-        for command in ((), ("list",), ("bench",), SELECT, WIRE):
+        for command in ((), ("list",), ("bench",), SELECT, WIRE, COLLECTIVE, ("probe",)):
             with self.subTest(command=command):
                 self.fails(*command, "--bogus", says="--bogus")
 
     def test_no_subcommand(self):
-        self.fails(says=("list", "bench"))
-        self.fails("bench", says=("select", "wire"))
+        self.fails(says=("list", "bench", "probe"))
+        self.fails("bench", says=("select", "wire", "collective"))
 
     def test_unknown_subcommand(self):
         self.fails("bogus", says="bogus")
