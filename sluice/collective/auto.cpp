@@ -72,6 +72,32 @@ void Auto::commit(std::uint64_t selected) {
   u_ = last_u_;
 }
 
+std::vector<double> Auto::save() const {
+  std::vector<double> out = {network_.alpha, network_.beta, selected_, u_};
+  for (const auto& algorithm : algorithms_) {
+    const std::vector<double> part = algorithm->save();
+    out.push_back(static_cast<double>(part.size()));
+    out.insert(out.end(), part.begin(), part.end());
+  }
+  return out;
+}
+
+void Auto::load(std::span<const double> values) {
+  if (values.size() < 4) return;
+  network_ = {values[0], values[1]};
+  selected_ = values[2];
+  u_ = values[3];
+  values = values.subspan(4);
+  for (const auto& algorithm : algorithms_) {
+    if (values.empty()) return;
+    const auto size = static_cast<std::size_t>(values[0]);
+    values = values.subspan(1);
+    if (size > values.size()) return;
+    algorithm->load(values.first(size));
+    values = values.subspan(size);
+  }
+}
+
 void Auto::roll_back() { algorithms_[choice_]->roll_back(); }
 
 // Before the first step nobody knows what the others have selected.

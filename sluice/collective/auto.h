@@ -26,6 +26,8 @@ class Auto final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
   void commit(std::uint64_t selected) override;
   void roll_back() override;
+  std::vector<double> save() const override;
+  void load(std::span<const double> values) override;
 
   // What the last step ran, and the network as it knows it.
   std::string_view choice() const;

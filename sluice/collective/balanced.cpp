@@ -40,6 +40,16 @@ void Balanced::commit(std::uint64_t selected) {
   u_ = last_u_;
 }
 
+std::vector<double> Balanced::save() const {
+  return {static_cast<double>(selected_), static_cast<double>(u_)};
+}
+
+void Balanced::load(std::span<const double> values) {
+  if (values.size() != 2) return;
+  selected_ = static_cast<std::uint64_t>(values[0]);
+  u_ = static_cast<std::uint64_t>(values[1]);
+}
+
 // From what all ranks know alike, or they would not meet.
 bool Balanced::choose_direct(std::uint64_t n, std::size_t ranks) const {
   if (ranks <= 2 || params_.direct == "yes") return true;

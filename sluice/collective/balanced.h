@@ -92,6 +92,8 @@ class Balanced final : public SparseAllreduce {
   explicit Balanced(const Params& params);
   std::string_view name() const override { return kName; }
   void commit(std::uint64_t selected) override;
+  std::vector<double> save() const override;
+  void load(std::span<const double> values) override;
 
   // Whether the last exchange was direct.
   bool direct() const { return direct_; }

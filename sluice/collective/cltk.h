@@ -17,6 +17,7 @@ class Cltk final : public SparseAllreduce {
   explicit Cltk(const Params&) {}
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }
+  bool needs_rest() const override { return true; }
 
  private:
   void run(Communicator& comm, const Contribution& mine,

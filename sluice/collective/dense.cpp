@@ -28,6 +28,19 @@ std::string_view Dense::by() const {
 
 void Dense::commit(std::uint64_t) { ++committed_; }
 
+std::vector<double> Dense::save() const {
+  return {static_cast<double>(committed_), best_[0], best_[1],
+          static_cast<double>(choice_)};
+}
+
+void Dense::load(std::span<const double> values) {
+  if (values.size() != 4) return;
+  committed_ = static_cast<std::uint64_t>(values[0]);
+  best_[0] = values[1];
+  best_[1] = values[2];
+  choice_ = static_cast<int>(values[3]);
+}
+
 // Rank 0's clock decides for all.
 bool Dense::take_native(Communicator& comm) {
   if (params_.by != "auto") return params_.by == "native";

@@ -25,6 +25,8 @@ class Dense final : public SparseAllreduce {
   explicit Dense(const Params& params) : params_(params) {}
   std::string_view name() const override { return kName; }
   void commit(std::uint64_t selected) override;
+  std::vector<double> save() const override;
+  void load(std::span<const double> values) override;
 
   // The same on values that are all there: sums them in place.
   void sum(Communicator& comm, std::uint64_t step, std::span<float> values);

@@ -76,6 +76,23 @@ void Oktopk::commit(std::uint64_t) {
   ++state_.step;
 }
 
+std::vector<double> Oktopk::save() const {
+  std::vector<double> out = {static_cast<double>(state_.step),
+                             state_.threshold};
+  out.insert(out.end(), state_.bounds.begin(), state_.bounds.end());
+  return out;
+}
+
+void Oktopk::load(std::span<const double> values) {
+  if (values.size() < 2) return;
+  state_.step = static_cast<std::uint64_t>(values[0]);
+  state_.threshold = values[1];
+  state_.bounds.clear();
+  for (const double b : values.subspan(2)) {
+    state_.bounds.push_back(static_cast<std::uint64_t>(b));
+  }
+}
+
 // Boundaries that split this rank's entries evenly, averaged over the ranks.
 void Oktopk::make_regions(Communicator& comm, const Contribution& mine) {
   const std::size_t size = comm.size();

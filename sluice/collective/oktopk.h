@@ -33,6 +33,8 @@ class Oktopk final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }
   void commit(std::uint64_t selected) override;
+  std::vector<double> save() const override;
+  void load(std::span<const double> values) override;
 
  private:
   struct State {

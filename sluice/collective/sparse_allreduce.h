@@ -52,6 +52,9 @@ class SparseAllreduce {
   // The sum of everything that was selected is delivered; nothing returns.
   virtual bool exact() const { return true; }
 
+  // Needs Contribution::rest.
+  virtual bool needs_rest() const { return false; }
+
   // Throws CommError, and then nothing may be committed.
   void reduce(Communicator& comm, const Contribution& mine, Delivery& out);
 
@@ -61,6 +64,11 @@ class SparseAllreduce {
   virtual void commit(std::uint64_t /*selected*/) {}
   // After a step that failed: as if it had never been tried.
   virtual void roll_back() {}
+
+  // What it has learned, for checkpoints: with it, the next steps give the same
+  // bits. load() ignores what cannot be its own.
+  virtual std::vector<double> save() const { return {}; }
+  virtual void load(std::span<const double>) {}
 
  private:
   virtual void run(Communicator& comm, const Contribution& mine,

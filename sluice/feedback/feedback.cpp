@@ -205,6 +205,20 @@ void Feedback::scatter(Stream& stream, const SparseBlock& entries) {
   }
 }
 
+std::vector<std::byte> Feedback::save(Stream& stream) const {
+  std::vector<std::byte> bytes(states_.bytes());
+  backend_.copy_out(stream, bytes, states_.data());
+  backend_.wait(backend_.record(stream));
+  return bytes;
+}
+
+void Feedback::load(Stream& stream, std::span<const std::byte> bytes) {
+  require(bytes.size() == states_.bytes(), "[", name(),
+          "] saved rules must have ", states_.bytes(), " bytes, got ",
+          bytes.size());
+  backend_.copy_in(stream, states_.data(), bytes);
+}
+
 Event Feedback::fetch_report(Stream& stream) {
   backend_.copy_out(stream, std::as_writable_bytes(std::span(host_reports_)),
                     reports_.data());

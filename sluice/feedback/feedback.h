@@ -22,6 +22,7 @@ class Arena {
 
   std::size_t size() const { return elements_; }
   float* residual() const { return residual_.data<float>(); }
+  bool has_momentum() const { return momentum_.bytes() > 0; }
   // Allocated on first use: only some feedbacks keep a momentum.
   float* momentum(Backend& backend);
 
@@ -104,6 +105,11 @@ class Feedback {
   // Enqueues the copy of the reports; report() may be called once it is done.
   Event fetch_report(Stream& stream);
   StepReport report() const;
+
+  // What the rules have learned, as bytes of this build; for checkpoints.
+  // load() throws std::invalid_argument if they are of another bucket.
+  std::vector<std::byte> save(Stream& stream) const;
+  void load(Stream& stream, std::span<const std::byte> bytes);
 
   const Bucket& bucket() const { return bucket_; }
   const Sparsifier& sparsifier() const { return *sparsifier_; }

@@ -1,0 +1,327 @@
+// The whole walk of a gradient on live buckets: ranks as threads, gradients
+// announced in any order, beside what a plain loop would give.
+
+#include "sluice/sync/gradient_sync.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "ranks.h"
+#include "sluice/comm/threads/threads.h"
+#include "sluice/core/hash.h"
+#include "support.h"
+
+namespace sluice::testing {
+namespace {
+
+const std::vector<TensorInfo> kTensors = {
+    {"a.weight", {20, 30}}, {"a.bias", {20}}, {"b.weight", {10, 20, 3, 3}},
+    {"b.bias", {10}},       {"empty", {0}},   {"c.weight", {50, 10}}};
+
+std::size_t size_of(const TensorInfo& t) { return shape3(t.dims).size(); }
+
+std::size_t total_size() {
+  std::size_t n = 0;
+  for (const TensorInfo& t : kTensors) n += size_of(t);
+  return n;
+}
+
+struct Job {
+  std::string plan = "layerwise";
+  std::string sparsifier = "topk";
+  std::string feedback = "residual";
+  std::string collective = "auto";
+  std::size_t ranks = 3;
+  std::uint64_t steps = 4;
+  NonFinite nonfinite = NonFinite::kSkip;
+  std::uint64_t nan_at = 99;
+};
+
+Plan plan_of(const Job& job) {
+  PlanInput in;
+  for (const TensorInfo& t : kTensors) {
+    in.sizes.push_back(size_of(t));
+    in.dense.push_back(t.dims.size() < 2);
+  }
+  in.sparse.sparsifier = job.sparsifier;
+  in.sparse.feedback = job.feedback;
+  in.sparse.collective = job.collective;
+  in.sparse.density = 0.1;
+  if (job.sparsifier == "none") in.dense_collective = job.collective;
+  return make_plan(job.plan, in);
+}
+
+using Gradients = std::vector<std::vector<float>>;
+
+Gradients gradients_of(std::size_t rank, std::uint64_t step) {
+  Gradients out;
+  for (std::size_t t = 0; t < kTensors.size(); ++t) {
+    out.push_back(gaussian(size_of(kTensors[t]), 1000 * rank + 10 * step + t));
+  }
+  return out;
+}
+
+struct Step {
+  std::vector<float> mean;
+  std::vector<float> gradient;
+  std::vector<float> residual;
+  SyncReport report;
+};
+
+std::vector<float> flat(const Gradients& gradients) {
+  std::vector<float> out;
+  for (const auto& g : gradients) out.insert(out.end(), g.begin(), g.end());
+  return out;
+}
+
+// By rank, then step. Each rank announces in an order of its own.
+std::vector<std::vector<Step>> run(const Job& job) {
+  auto ranks = make_thread_ranks(job.ranks);
+  std::vector<std::vector<Step>> out(job.ranks);
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend("cpu/portable");
+    SyncOptions options;
+    options.plan = plan_of(job);
+    options.nonfinite = job.nonfinite;
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    for (std::uint64_t step = 0; step < job.steps; ++step) {
+      Gradients g = gradients_of(r, step);
+      if (step == job.nan_at && r == 0) g[0][3] = NAN;
+      Step s;
+      s.gradient = flat(g);
+      std::vector<std::size_t> order(kTensors.size());
+      std::iota(order.begin(), order.end(), 0U);
+      std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return mix64(r, step, a) < mix64(r, step, b);
+      });
+      sync.begin(step);
+      for (const std::size_t t : order) sync.ready(t, g[t].data());
+      s.report = sync.finish();
+      s.mean = flat(g);
+      s.residual = sync.save().residual;
+      out[r].push_back(std::move(s));
+    }
+  });
+  return out;
+}
+
+void expect_law(const std::vector<std::vector<Step>>& ranks) {
+  const std::size_t n = total_size();
+  for (std::size_t step = 0; step < ranks[0].size(); ++step) {
+    for (std::size_t j = 0; j < n; ++j) {
+      double owed = 0;
+      double have = double(ranks.size()) * double(ranks[0][step].mean[j]);
+      for (const auto& rank : ranks) {
+        ASSERT_EQ(rank[step].mean[j], ranks[0][step].mean[j]);
+        const double before =
+            step == 0 ? 0 : double(rank[step - 1].residual[j]);
+        owed += before + double(rank[step].gradient[j]);
+        have += double(rank[step].residual[j]);
+      }
+      ASSERT_NEAR(have, owed, 1e-5) << "step " << step << " index " << j;
+    }
+  }
+}
+
+class Sync : public ::testing::TestWithParam<
+                 std::tuple<std::string, std::string, std::string>> {};
+
+TEST_P(Sync, LosesNothingInAnyOrder) {
+  const auto& [plan, sparsifier, collective] = GetParam();
+  for (const std::size_t size : {1, 2, 3, 4}) {
+    Job job;
+    job.plan = plan;
+    job.sparsifier = sparsifier;
+    job.collective = collective;
+    job.ranks = size;
+    const auto ranks = run(job);
+    expect_law(ranks);
+    EXPECT_TRUE(ranks[0][0].report.committed);
+    EXPECT_EQ(
+        ranks[0][0].report.sparse_elements + ranks[0][0].report.dense_elements,
+        total_size());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Plans, Sync,
+    ::testing::Values(std::tuple("layerwise", "topk", "auto"),
+                      std::tuple("single", "topk", "balanced"),
+                      std::tuple("size=3k", "adtopk", "allgather"),
+                      std::tuple("single", "topk", "cltk"),
+                      std::tuple("single", "topk", "oktopk"),
+                      std::tuple("layerwise", "sidco-p", "sparcml-rd"),
+                      std::tuple("single", "none", "dense-bf16"),
+                      std::tuple("layerwise", "none", "dense")),
+    [](const auto& c) {
+      return safe_name(std::get<0>(c.param) + "_" + std::get<1>(c.param) + "_" +
+                       std::get<2>(c.param));
+    });
+
+TEST(GradientSync, DenseGivesTheMean) {
+  Job job;
+  job.sparsifier = "none";
+  job.collective = "dense";
+  const auto ranks = run(job);
+  for (std::size_t j = 0; j < total_size(); ++j) {
+    double sum = 0;
+    for (const auto& rank : ranks) sum += double(rank[0].gradient[j]);
+    ASSERT_NEAR(double(ranks[0][0].mean[j]), sum / 3, 1e-6);
+  }
+}
+
+// Law 7: a step with a NaN is skipped on all ranks; what was finite stays.
+TEST(GradientSync, SkipsANonFiniteStepEverywhere) {
+  Job job;
+  job.nan_at = 1;
+  const auto ranks = run(job);
+  for (const auto& rank : ranks) {
+    EXPECT_TRUE(rank[0].report.committed);
+    EXPECT_FALSE(rank[1].report.committed);
+    EXPECT_TRUE(rank[2].report.committed);
+  }
+  EXPECT_EQ(ranks[0][1].report.nonfinite, 1U);
+  for (const float v : ranks[0][3].residual) EXPECT_TRUE(std::isfinite(v));
+}
+
+// Equal states and inputs give equal bits.
+TEST(GradientSync, GoesOnFromASavedState) {
+  for (const std::string sparsifier : {"topk", "sidco-p", "dgc"}) {
+    for (const std::string collective : {"auto", "oktopk", "balanced"}) {
+      std::vector<std::vector<float>> whole(2);
+      std::vector<std::vector<float>> resumed(2);
+      for (const bool interrupted : {false, true}) {
+        auto ranks = make_thread_ranks(2);
+        run_ranks(ranks, [&](std::size_t r) {
+          Job job;
+          job.sparsifier = sparsifier;
+          job.collective = collective;
+          job.feedback = sparsifier == "dgc" ? "dgc" : "residual";
+          auto backend = make_backend("cpu/portable");
+          SyncOptions options;
+          options.plan = plan_of(job);
+          auto sync = std::make_unique<GradientSync>(*ranks[r], *backend,
+                                                     kTensors, options);
+          for (std::uint64_t step = 0; step < 6; ++step) {
+            if (interrupted && step == 3) {
+              const GradientSync::State state = sync->save();
+              sync = std::make_unique<GradientSync>(*ranks[r], *backend,
+                                                    kTensors, options);
+              sync->load(state);
+            }
+            Gradients g = gradients_of(r, step);
+            sync->begin(step);
+            for (std::size_t t = g.size(); t-- > 0;) {
+              sync->ready(t, g[t].data());
+            }
+            sync->finish();
+            (interrupted ? resumed : whole)[r] = flat(g);
+          }
+        });
+      }
+      EXPECT_EQ(whole, resumed) << sparsifier << " " << collective;
+    }
+  }
+}
+
+Fate drop_number(void* context, std::size_t from, std::size_t,
+                 std::uint64_t number) {
+  return from == 0 && number == *static_cast<std::uint64_t*>(context)
+             ? Fate::kDrop
+             : Fate::kDeliver;
+}
+
+// Whatever message of rank 0 is lost: after recover() all ranks have the step
+// or none has it, and the next one works.
+TEST(GradientSync, RecoversFromALostMessage) {
+  for (std::uint64_t lost = 0; lost < 8; ++lost) {
+    ManualClock clock;
+    auto ranks = make_thread_ranks(3, {&clock, &drop_number, &lost});
+    std::vector<int> committed(3, -1);
+    std::vector<std::vector<float>> last(3);
+    run_ranks(ranks, [&](std::size_t r) {
+      Job job;
+      job.plan = "single";
+      job.collective = "balanced";
+      auto backend = make_backend("cpu/portable");
+      SyncOptions options;
+      options.plan = plan_of(job);
+      GradientSync sync(*ranks[r], *backend, kTensors, options);
+      const auto step = [&](std::uint64_t number) {
+        Gradients g = gradients_of(r, number);
+        sync.begin(number);
+        for (std::size_t t = 0; t < g.size(); ++t) sync.ready(t, g[t].data());
+        const bool done = sync.finish().committed;
+        last[r] = flat(g);
+        return done;
+      };
+      try {
+        committed[r] = step(0) ? 1 : 0;
+        ranks[r]->barrier(100);  // notices what others have noticed
+      } catch (const CommError&) {
+      }
+      committed[r] = sync.recover() ? 1 : 0;
+      EXPECT_TRUE(step(1));
+    });
+    EXPECT_EQ(committed[1], committed[0]) << "message " << lost;
+    EXPECT_EQ(committed[2], committed[0]) << "message " << lost;
+    EXPECT_EQ(last[1], last[0]);
+  }
+}
+
+TEST(GradientSync, SaysWhatIsWrong) {
+  auto ranks = make_thread_ranks(1);
+  auto backend = make_backend("cpu/portable");
+  SyncOptions options;
+  options.plan = plan_of({});
+  Gradients g = gradients_of(0, 0);
+  {
+    GradientSync sync(*ranks[0], *backend, kTensors, options);
+    sync.begin(0);
+    EXPECT_THROW(sync.begin(1), std::logic_error);
+    sync.ready(0, g[0].data());
+    EXPECT_THROW(sync.ready(0, g[0].data()), std::logic_error);
+    EXPECT_THROW(sync.ready(99, g[0].data()), std::invalid_argument);
+    EXPECT_THROW(sync.finish(), std::logic_error);
+    for (std::size_t t = 1; t < g.size(); ++t) sync.ready(t, g[t].data());
+    EXPECT_TRUE(sync.finish().committed);
+    GradientSync::State state = sync.save();
+    state.residual.pop_back();
+    EXPECT_THROW(sync.load(state), std::invalid_argument);
+  }
+  options.plan.buckets.pop_back();
+  EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
+               std::invalid_argument);
+  options.plan = plan_of({});
+  options.plan.buckets[0].values = "fp8";
+  EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
+               std::invalid_argument);
+}
+
+TEST(GradientSync, TracesWhatHappens) {
+  auto ranks = make_thread_ranks(1);
+  auto backend = make_backend("cpu/portable");
+  Trace trace;
+  trace.turn(true);
+  SyncOptions options;
+  options.plan = plan_of({});
+  options.trace = &trace;
+  GradientSync sync(*ranks[0], *backend, kTensors, options);
+  Gradients g = gradients_of(0, 0);
+  sync.begin(0);
+  for (std::size_t t = 0; t < g.size(); ++t) sync.ready(t, g[t].data());
+  sync.finish();
+  for (const std::string_view what :
+       {"backward", "select", "wire", "apply", "wait"}) {
+    EXPECT_TRUE(std::any_of(trace.spans().begin(), trace.spans().end(),
+                            [&](const Span& s) {
+                              return s.what == what && s.end >= s.begin &&
+                                     s.step == 0;
+                            }))
+        << what;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::testing
