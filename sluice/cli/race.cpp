@@ -10,7 +10,6 @@
 #include "sluice/cli/launch.h"
 #include "sluice/collective/auto.h"
 #include "sluice/collective/balanced.h"
-#include "sluice/collective/cltk.h"
 #include "sluice/collective/dense.h"
 #include "sluice/collective/oktopk.h"
 #include "sluice/collective/vote.h"
@@ -94,7 +93,7 @@ Race::Race(const RaceOptions& options, Communicator& comm)
     if (lanes_.back().as<DenseBf16>() != nullptr) {
       remainders_.resize(dense_.size());
     }
-    if (lanes_.back().as<Cltk>() != nullptr) rest_.resize(dense_.size());
+    if (lanes_.back().algorithm->needs_rest()) rest_.resize(dense_.size());
   }
   for (std::size_t j = 0; j < rest_.size(); ++j) {
     rest_[j] = normal_from(mix64(options.selections.seed, comm.rank(), j));

@@ -94,22 +94,35 @@ void Pieces::clear() {
   dense.clear();
 }
 
-void Pieces::add_to(std::span<float> out, float scale) const {
-  for (std::size_t i = 0; i < dense.size(); ++i) out[i] += scale * dense[i];
-  for (const Entries& list : lists) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      out[list.indices[i]] += scale * list.values[i];
-    }
+void Pieces::write(std::span<float> out, float scale) const {
+  PieceWriter(*this, scale).write(out);
+}
+
+void PieceWriter::write(std::span<float> out) {
+  // Small enough to stay in a core's cache while every list adds to it: the
+  // lists one after another would each walk through all of memory.
+  constexpr std::size_t kBlock = 1 << 14;
+  for (std::size_t at = 0; at < out.size(); at += kBlock) {
+    write_block(out.subspan(at, std::min(kBlock, out.size() - at)));
   }
 }
 
-void Pieces::write(std::span<float> out, float scale) const {
-  if (!dense.empty()) {
-    for (std::size_t i = 0; i < out.size(); ++i) out[i] = scale * dense[i];
-    return;
+void PieceWriter::write_block(std::span<float> out) {
+  if (!pieces_.dense.empty()) {
+    const float* from = pieces_.dense.data() + at_;
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] = scale_ * from[i];
+  } else {
+    std::fill(out.begin(), out.end(), 0.0F);
   }
-  std::fill(out.begin(), out.end(), 0.0F);
-  add_to(out, scale);
+  const std::uint64_t end = at_ + out.size();
+  for (std::size_t l = 0; l < pieces_.lists.size(); ++l) {
+    const Entries& list = pieces_.lists[l];
+    std::size_t& i = next_[l];
+    for (; i < list.size() && list.indices[i] < end; ++i) {
+      out[list.indices[i] - at_] += scale_ * list.values[i];
+    }
+  }
+  at_ = end;
 }
 
 Entries merged(const Entries& a, const Entries& b) {

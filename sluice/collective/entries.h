@@ -37,10 +37,26 @@ struct Pieces {
   std::size_t size() const;
   // Keeps the memory of the lists.
   void clear();
-  // out += scale * this
-  void add_to(std::span<float> out, float scale = 1) const;
   // out = scale * this
   void write(std::span<float> out, float scale = 1) const;
+};
+
+// The same range by range, in ascending order, say into a bucket's tensors.
+class PieceWriter {
+ public:
+  PieceWriter(const Pieces& pieces, float scale)
+      : pieces_(pieces), scale_(scale), next_(pieces.lists.size(), 0) {}
+
+  // The next out.size() elements.
+  void write(std::span<float> out);
+
+ private:
+  void write_block(std::span<float> out);
+
+  const Pieces& pieces_;
+  float scale_;
+  std::uint64_t at_ = 0;
+  std::vector<std::size_t> next_;  // entry of each list
 };
 
 // out = a + b; an index that both have gets a's value plus b's. `out` is

@@ -61,20 +61,10 @@ class SparseBucket final : public BucketSync {
   }
 
   void apply(std::size_t ranks) override {
-    const float share = 1.0F / static_cast<float>(ranks);
-    const auto& segments = bucket_.segments();
-    for (std::size_t s = 0; s < segments.size(); ++s) {
-      const std::span<float> target(gradients_[s], segments[s].shape.size());
-      if (out_.sum.dense.empty()) {
-        std::fill(target.begin(), target.end(), 0.0F);
-        continue;
-      }
-      const float* from = out_.sum.dense.data() + segments[s].base;
-      for (std::size_t i = 0; i < target.size(); ++i) {
-        target[i] = share * from[i];
-      }
+    PieceWriter mean(out_.sum, 1.0F / static_cast<float>(ranks));
+    for (std::size_t s = 0; s < gradients_.size(); ++s) {
+      mean.write({gradients_[s], bucket_.segments()[s].shape.size()});
     }
-    for (const Entries& list : out_.sum.lists) add_list(list, share);
   }
 
   StepReport report() const override { return report_; }
@@ -116,19 +106,6 @@ class SparseBucket final : public BucketSync {
   }
 
  private:
-  // Lists ascend, so the segment only ever moves on.
-  void add_list(const Entries& list, float share) {
-    const auto& segments = bucket_.segments();
-    std::size_t i = 0;
-    for (std::size_t s = 0; s < segments.size(); ++s) {
-      const std::size_t end = segments[s].base + segments[s].shape.size();
-      float* target = gradients_[s];
-      for (; i < list.size() && list.indices[i] < end; ++i) {
-        target[list.indices[i] - segments[s].base] += share * list.values[i];
-      }
-    }
-  }
-
   void fetch_rest(Stream& stream) {
     rest_.resize(bucket_.size());
     for (const Segment& segment : bucket_.segments()) {
