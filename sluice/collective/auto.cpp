@@ -9,8 +9,8 @@
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 4> kCandidates = {
-    "balanced", "allgather", "sparcml-rd", "dense"};
+constexpr std::array<std::string_view, 5> kCandidates = {
+    "balanced", "allgather", "sparcml-rd", "sparcml-split", "dense"};
 
 // Median seconds of a ring shift of `bytes` by all ranks at once.
 double time_shift(Communicator& comm, std::size_t bytes, std::size_t times,
@@ -70,10 +70,14 @@ void Auto::commit(std::uint64_t selected) {
   algorithms_[choice_]->commit(selected);
   selected_ = static_cast<double>(selected);
   u_ = last_u_;
+  skew_ = last_skew_;
+  ++steps_;
 }
 
 std::vector<double> Auto::save() const {
-  std::vector<double> out = {network_.alpha, network_.beta, selected_, u_};
+  std::vector<double> out = {network_.alpha, network_.beta,
+                             selected_,      u_,
+                             skew_,          static_cast<double>(steps_)};
   for (const auto& algorithm : algorithms_) {
     const std::vector<double> part = algorithm->save();
     out.push_back(static_cast<double>(part.size()));
@@ -83,11 +87,15 @@ std::vector<double> Auto::save() const {
 }
 
 void Auto::load(std::span<const double> values) {
-  if (values.size() < 4) return;
+  if (values.size() < 6) return;
   network_ = {values[0], values[1]};
   selected_ = values[2];
   u_ = values[3];
-  values = values.subspan(4);
+  skew_ = values[4];
+  steps_ = static_cast<std::uint64_t>(values[5]);
+  last_u_ = u_;
+  last_skew_ = skew_;
+  values = values.subspan(6);
   for (const auto& algorithm : algorithms_) {
     if (values.empty()) return;
     const auto size = static_cast<std::size_t>(values[0]);
@@ -142,8 +150,11 @@ void Auto::run(Communicator& comm, const Contribution& mine, Delivery& out) {
   exchange.k = selected_ / exchange.ranks;
   exchange.u =
       u_ >= 0 ? u_ : independent_union(exchange.n, exchange.k, exchange.ranks);
+  exchange.skew = skew_;
   choice_ = choose(exchange);
   algorithms_[choice_]->reduce(comm, mine, out);
+  // The union changes slowly, and counting it takes time.
+  if (steps_ % 16 != 0) return;
   const std::vector<float>& dense = out.sum.dense;
   const auto u =
       dense.empty()
@@ -151,6 +162,7 @@ void Auto::run(Communicator& comm, const Contribution& mine, Delivery& out) {
           : static_cast<std::size_t>(std::count_if(
                 dense.begin(), dense.end(), [](float v) { return v != 0; }));
   last_u_ = static_cast<double>(u);
+  if (dense.empty()) last_skew_ = skew_of(out.sum.lists, mine.n, comm.size());
 }
 
 }  // namespace sluice

@@ -42,10 +42,14 @@ class Auto final : public SparseAllreduce {
   Network network_;
   std::vector<std::unique_ptr<SparseAllreduce>> algorithms_;
   std::size_t choice_ = 0;
-  double last_u_ = 0;  // of the exchange that is under way
+  // Of the exchange that is under way.
+  double last_u_ = 0;
+  double last_skew_ = 1e9;
   // Of the last step that was committed; negative before the first.
   double selected_ = -1;
   double u_ = -1;
+  double skew_ = 1e9;        // unknown: as bad as can be
+  std::uint64_t steps_ = 0;  // committed
 };
 
 // Alpha and beta as the ranks see them when all of them talk at once around a

@@ -10,6 +10,9 @@
 namespace sluice {
 namespace {
 
+// The union changes slowly, and counting it takes time.
+constexpr std::uint64_t kRecount = 16;
+
 constexpr std::uint32_t kPush = 1;
 constexpr std::uint32_t kPull = 2;
 
@@ -38,16 +41,20 @@ Balanced::Balanced(const Params& params) : params_(params) {
 void Balanced::commit(std::uint64_t selected) {
   selected_ = selected;
   u_ = last_u_;
+  ++steps_;
 }
 
 std::vector<double> Balanced::save() const {
-  return {static_cast<double>(selected_), static_cast<double>(u_)};
+  return {static_cast<double>(selected_), static_cast<double>(u_),
+          static_cast<double>(steps_)};
 }
 
 void Balanced::load(std::span<const double> values) {
-  if (values.size() != 2) return;
+  if (values.size() != 3) return;
   selected_ = static_cast<std::uint64_t>(values[0]);
   u_ = static_cast<std::uint64_t>(values[1]);
+  steps_ = static_cast<std::uint64_t>(values[2]);
+  last_u_ = u_;
 }
 
 // From what all ranks know alike, or they would not meet.
@@ -127,7 +134,11 @@ void Balanced::run(Communicator& comm, const Contribution& mine,
     merge_all(lists_, scratch_);
     pull(comm, map, mine.n, out.sum);
   }
-  last_u_ = direct_ ? count_union(out.sum.lists) : out.sum.size();
+  if (!direct_) {
+    last_u_ = out.sum.size();
+  } else if (steps_ % kRecount == 0) {
+    last_u_ = count_union(out.sum.lists);
+  }
 }
 
 }  // namespace sluice

@@ -112,6 +112,7 @@ class Balanced final : public SparseAllreduce {
   // Of the last step that was committed; 0 before the first.
   std::uint64_t selected_ = 0;
   std::uint64_t u_ = 0;
+  std::uint64_t steps_ = 0;     // committed
   std::vector<Entries> lists_;  // by owner, then by sender
   std::vector<OwnerMap::Place> places_;
   Entries scratch_;

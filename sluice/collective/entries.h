@@ -72,6 +72,10 @@ void merge_all(std::vector<Entries>& lists, Entries& scratch);
 // else from a part of the indices. The same for the same lists.
 std::size_t count_union(std::span<const Entries> lists);
 
+// Entries in the fullest of so many equal ranges of [0, n), over the average.
+double skew_of(std::span<const Entries> lists, std::uint64_t n,
+               std::size_t ranges);
+
 // The k entries of largest magnitude, ties to the lower index.
 Entries largest(const Entries& entries, std::size_t k);
 

@@ -88,8 +88,8 @@ void merge(const Entries& a, const Entries& b, Entries& out) {
 }
 
 std::size_t count_union(std::span<const Entries> lists) {
-  constexpr std::size_t kFew = 1 << 14;
-  constexpr unsigned kBlock = 12;  // indices of a sampled block, as a power
+  constexpr std::size_t kFew = 1 << 10;
+  constexpr unsigned kBlock = 10;  // indices of a sampled block, as a power
   std::size_t total = 0;
   std::uint32_t end = 0;
   for (const Entries& list : lists) {
@@ -119,6 +119,27 @@ std::size_t count_union(std::span<const Entries> lists) {
   return static_cast<std::size_t>(static_cast<double>(total) *
                                   static_cast<double>(found) /
                                   static_cast<double>(looked_at));
+}
+
+double skew_of(std::span<const Entries> lists, std::uint64_t n,
+               std::size_t ranges) {
+  std::vector<double> counts(ranges, 0);
+  double total = 0;
+  for (const Entries& list : lists) {
+    auto from = list.indices.begin();
+    for (std::size_t r = 0; r < ranges; ++r) {
+      const auto to = std::lower_bound(
+          from, list.indices.end(),
+          static_cast<std::uint64_t>(static_cast<unsigned __int128>(n) *
+                                     (r + 1) / ranges));
+      counts[r] += static_cast<double>(to - from);
+      from = to;
+    }
+    total += static_cast<double>(list.size());
+  }
+  if (total == 0) return 1;
+  return *std::max_element(counts.begin(), counts.end()) *
+         static_cast<double>(ranges) / total;
 }
 
 }  // namespace sluice

@@ -27,11 +27,13 @@ double direct(const Exchange& x, const Network& net, const Rates& rates) {
          x.k * (rates.encode + others * rates.decode);
 }
 
-// To owners, who sum, and from them to everybody.
-double owned(const Exchange& x, const Network& net, const Rates& rates) {
+// To owners, who sum, and from them to everybody; `most`: the fullest owner's
+// share over the average.
+double owned(const Exchange& x, const Network& net, const Rates& rates,
+             double most) {
   const double others = x.ranks - 1;
-  const double push = coded_bytes(x.k / x.ranks, x.n / x.ranks);
-  const double pull = coded_bytes(x.u / x.ranks, x.n / x.ranks);
+  const double push = coded_bytes(most * x.k / x.ranks, x.n / x.ranks);
+  const double pull = coded_bytes(most * x.u / x.ranks, x.n / x.ranks);
   const double share = others / x.ranks;
   return others * (2 * net.alpha + net.beta * (push + pull)) +
          (x.k + x.u / x.ranks) * rates.encode +
@@ -99,7 +101,11 @@ double predict(std::string_view algorithm, const Exchange& exchange,
           "[predict] knows dense, allgather, sparcml-rd, sparcml-split and "
           "balanced, got '",
           algorithm, "'");
-  return owned(exchange, network, rates);
+  if (algorithm == "sparcml-split") {
+    return owned(exchange, network, rates, exchange.skew);
+  }
+  return owned(exchange, network, rates, 1) +
+         (exchange.k + exchange.u) * rates.deal;
 }
 
 }  // namespace sluice

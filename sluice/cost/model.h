@@ -19,6 +19,7 @@ struct Rates {
   double encode = 2e-9;
   double decode = 2.5e-9;
   double merge = 2e-9;    // per entry that comes out of a merge of two lists
+  double deal = 2.5e-9;   // to find an index's owner, or the index of a place
   double dense = 1.5e-9;  // per element of a dense sum that is sent or received
 };
 
@@ -27,6 +28,8 @@ struct Exchange {
   double k = 0;  // entries per rank, on average
   double u = 0;  // indices that any rank has
   double ranks = 1;
+  // Of P equal ranges of indices, the fullest one's share over the average.
+  double skew = 1;
 };
 
 // Bytes of a message of `count` fp32 entries below n, with all headers.
