@@ -30,7 +30,8 @@ struct SyncReport {
   std::uint64_t sparse_elements = 0;
   std::uint64_t dense_elements = 0;
   std::uint64_t nonfinite = 0;
-  double lost = 0;  // sum of |x| that nothing keeps
+  std::uint64_t notes = 0;  // sum over the ranks of what begin() was told
+  double lost = 0;          // sum of |x| that nothing keeps
   Traffic traffic;
   double exposed_seconds = 0;  // that finish() waited
   double select_seconds = 0;
@@ -55,7 +56,9 @@ class GradientSync {
   GradientSync& operator=(const GradientSync&) = delete;
 
   // Starts a step. `density` replaces that of every sparse bucket if above 0.
-  void begin(std::uint64_t step, double density = 0);
+  // `note` rides along with the vote: all ranks learn the sum (say how many
+  // wish to stop).
+  void begin(std::uint64_t step, double density = 0, std::uint64_t note = 0);
   // The gradient of a tensor is there, contiguous. It is read, and replaced by
   // the mean over the ranks, until finish() returns.
   void ready(std::size_t tensor, float* gradient);
