@@ -70,12 +70,13 @@ class GradientSync::Impl {
     exchanger_.join();
   }
 
-  void begin(std::uint64_t step, double density) {
+  void begin(std::uint64_t step, double density, std::uint64_t note) {
     const std::lock_guard lock(mutex_);
     if (running_ > 0 || (begun_ && !finished_)) {
       throw std::logic_error("[sync] begin() before finish() of the last step");
     }
     step_ = {step, options_.total_steps, density, options_.seed};
+    note_ = note;
     for (auto& bucket : buckets_) bucket->reset();
     selected_.assign(buckets_.size(), false);
     report_ = {};
@@ -247,6 +248,7 @@ class GradientSync::Impl {
           accept_step(sum_of_reports(), options_.nonfinite, step_.step);
       const VoteResult result = vote(comm_, step_.step, sound, counts);
       totals_ = result.totals;
+      report_.notes = totals_.back();
       report_.wire_seconds = wire;
       report_.traffic = comm_.traffic();
       finish_buckets(result.decision == Decision::kCommit, totals_);
@@ -310,6 +312,7 @@ class GradientSync::Impl {
     report_.selected = sum.selected;
     report_.nonfinite = sum.nonfinite;
     report_.lost = sum.lost;
+    counts.push_back(note_);
     return counts;
   }
 
@@ -349,7 +352,8 @@ class GradientSync::Impl {
   std::exception_ptr error_;
   StepInfo step_;
   SyncReport report_;
-  std::vector<std::uint64_t> totals_;
+  std::vector<std::uint64_t> totals_;  // per bucket, and of the notes
+  std::uint64_t note_ = 0;
   Clock::time_point began_;
   std::thread selector_;
   std::thread exchanger_;
@@ -362,8 +366,9 @@ GradientSync::GradientSync(Communicator& comm, Backend& backend,
           std::make_unique<Impl>(comm, backend, std::move(tensors), options)) {}
 GradientSync::~GradientSync() = default;
 
-void GradientSync::begin(std::uint64_t step, double density) {
-  impl_->begin(step, density);
+void GradientSync::begin(std::uint64_t step, double density,
+                         std::uint64_t note) {
+  impl_->begin(step, density, note);
 }
 void GradientSync::ready(std::size_t tensor, float* gradient) {
   impl_->ready(tensor, gradient);
