@@ -13,5 +13,7 @@ void add_bench_select(CLI::App& bench);
 void add_bench_wire(CLI::App& bench);
 void add_bench_collective(CLI::App& bench);
 void add_probe(CLI::App& app);
+// Says what to install, in a build without torch.
+void add_train(CLI::App& app);
 
 }  // namespace sluice

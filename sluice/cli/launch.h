@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,12 @@ void add_launch_options(CLI::App& command, LaunchOptions& options);
 
 // Throws std::invalid_argument unless the options make sense together, here.
 void check_launch(const LaunchOptions& options);
+
+// For work on a rank that fails for what another rank says: it says nothing
+// itself.
+class SpokenFor : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
 
 // Calls `work` once per rank; only rank 0 should print. Returns when all ranks
 // are done.

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/kinds.h"
 #include "sluice/codec/codec.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/error.h"
@@ -24,11 +25,6 @@ std::vector<Description> describe_all(const Entries& entries) {
   return all;
 }
 
-struct Kind {
-  std::string_view name;
-  std::vector<Description> (*describe)();
-};
-
 constexpr Kind kKinds[] = {
     {"sparsifiers", [] { return describe_all(sparsifiers()); }},
     {"feedback", [] { return describe_all(feedbacks()); }},
@@ -37,6 +33,13 @@ constexpr Kind kKinds[] = {
     {"schedules", &schedule_descriptions},
     {"exceptions", &exception_descriptions},
 };
+
+std::vector<Kind> all_kinds() {
+  std::vector<Kind> all(std::begin(kKinds), std::end(kKinds));
+  const auto more = training_kinds();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
 
 Json to_json(const Description& d) {
   Json parameters = Json::array();
@@ -68,13 +71,13 @@ void add_list(CLI::App& app) {
   CLI::App* list = app.add_subcommand(
       "list", "What there is, with parameters and their defaults");
   std::vector<std::string> names;
-  for (const Kind& kind : kKinds) names.emplace_back(kind.name);
+  for (const Kind& kind : all_kinds()) names.emplace_back(kind.name);
   list->add_option("kind", options->kind, "Only these")
       ->check(CLI::IsMember(names));
   list->add_flag("--json", options->json, "Print JSON");
   list->callback([options] {
     Json all = Json::object();
-    for (const Kind& kind : kKinds) {
+    for (const Kind& kind : all_kinds()) {
       if (!options->kind.empty() && options->kind != kind.name) continue;
       if (!options->json) {
         print_text(kind);

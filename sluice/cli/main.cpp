@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
   sluice::add_list(app);
   sluice::add_bench(app);
   sluice::add_probe(app);
+  sluice::add_train(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

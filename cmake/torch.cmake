@@ -1,0 +1,29 @@
+# Finds LibTorch: where CMAKE_PREFIX_PATH or Torch_DIR say, else in the virtual
+# environment that tools/setup makes. Sets SLUICE_WITH_TORCH unless the user has.
+
+set(hint "")
+set(python ${PROJECT_SOURCE_DIR}/.venv/bin/python)
+if(NOT CMAKE_PREFIX_PATH AND NOT Torch_DIR AND EXISTS ${python})
+  # Without importing it, which takes seconds.
+  execute_process(
+    COMMAND ${python} -c
+      "import importlib.util as u, os; print(os.path.dirname(u.find_spec('torch').origin))"
+    OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  if(folder)
+    set(hint HINTS ${folder}/share/cmake/Torch)
+  endif()
+endif()
+
+# TorchConfig warns of a profiling library that nobody needs.
+set(level "${CMAKE_MESSAGE_LOG_LEVEL}")
+set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
+if(NOT DEFINED SLUICE_WITH_TORCH)
+  find_package(Torch QUIET ${hint})
+elseif(SLUICE_WITH_TORCH)
+  find_package(Torch REQUIRED ${hint})
+endif()
+set(CMAKE_MESSAGE_LOG_LEVEL "${level}")
+option(SLUICE_WITH_TORCH "Build `sluice train` (needs LibTorch >= 2.4 and zlib)" "${Torch_FOUND}")
+if(NOT Torch_FOUND)
+  set(SLUICE_WITH_TORCH OFF)
+endif()

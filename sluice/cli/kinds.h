@@ -1,0 +1,20 @@
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "sluice/core/params.h"
+
+namespace sluice {
+
+// A registry that `sluice list` shows.
+struct Kind {
+  std::string_view name;
+  std::vector<Description> (*describe)();
+};
+
+// Those of training; none in a build without torch.
+std::span<const Kind> training_kinds();
+
+}  // namespace sluice

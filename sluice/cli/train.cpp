@@ -1,0 +1,236 @@
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "sluice/cli/commands.h"
+#include "sluice/cli/kinds.h"
+#include "sluice/cli/launch.h"
+#include "sluice/cli/table.h"
+#include "sluice/comm/mpi/mpi.h"
+#include "sluice/core/error.h"
+#include "sluice/torch/train/ranks.h"
+#include "sluice/torch/train/trainer.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr Kind kKinds[] = {
+    {"models", &model_descriptions},
+    {"datasets", &dataset_descriptions},
+    {"optimizers", &optimizer_descriptions},
+    {"lr-schedules", &lr_schedule_descriptions},
+};
+
+// Set by a signal: the run should save itself and end.
+std::atomic<bool> stop_asked = false;
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// The second signal ends the process at once.
+void stop_on_signals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { stop_asked = true; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  sigaction(SIGTERM, &action, nullptr);
+  sigaction(SIGINT, &action, nullptr);
+}
+
+struct Options {
+  std::vector<std::pair<std::string, std::string>> flags;  // as given
+  std::string config_file;
+  std::string resume;
+  bool resumes = false;
+  bool overwrite = false;
+  bool json = false;
+  LaunchOptions launch;
+};
+
+std::string read_text(const std::string& path) {
+  std::ifstream file(path);
+  require(file.good(), "[train] --config must be a readable file, got '", path,
+          "'");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string flag_value(const Options& o, std::string_view name) {
+  std::string value;
+  for (const auto& [key, text] : o.flags) {
+    if (key == name) value = text;
+  }
+  return value;
+}
+
+// The run folder that --resume means; empty if none.
+std::string resumed_run(const Options& o) {
+  if (!o.resumes) return {};
+  if (o.resume.empty() || o.resume == "auto") return flag_value(o, "out");
+  std::filesystem::path path = o.resume;
+  if (!path.has_filename()) path = path.parent_path();
+  const bool is_run = !std::filesystem::exists(path / "model.ckpt");
+  return (is_run ? path : path.parent_path().parent_path()).string();
+}
+
+// What was not given by flags, as the configuration says.
+void take_launch(const CLI::App& command, const TrainConfig& c,
+                 LaunchOptions& launch) {
+  const auto given = [&](const char* name) { return command.count(name) > 0; };
+  if (!given("--workers") && c.workers > 0 && !mpi_launched()) {
+    launch.workers = c.workers;
+  }
+  if (!given("--engine") && !c.engine.empty()) launch.engine = c.engine;
+  if (!given("--net") && !c.net.empty()) launch.net = c.net;
+  if (!given("--timeout")) launch.timeout = c.timeout;
+}
+
+// Defaults, then the run that is resumed, then --config, then flags.
+TrainConfig configure(const CLI::App& command, Options& o) {
+  TrainConfig config;
+  const std::string run = resumed_run(o);
+  const std::string before = run + "/config.json";
+  if (!run.empty() && std::filesystem::exists(before)) {
+    change_by_json(config, before, read_text(before));
+  }
+  if (!run.empty()) config.out = run;
+  if (!o.config_file.empty()) {
+    change_by_json(config, o.config_file, read_text(o.config_file));
+  }
+  for (const auto& [name, text] : o.flags) {
+    set_param(params_of(config), "train", name, text);
+  }
+  take_launch(command, config, o.launch);
+  check_launch(o.launch);
+  config.workers = static_cast<std::int64_t>(o.launch.ranks());
+  config.engine = o.launch.engine;
+  config.net = o.launch.net;
+  config.timeout = o.launch.timeout;
+  return config;
+}
+
+TrainOptions train_options(const Options& o, const TrainConfig& config) {
+  TrainOptions options;
+  options.overwrite = o.overwrite;
+  options.lines_to_stderr = o.json;
+  options.stop = &stop_asked;
+  if (!o.resumes) return options;
+  require(!config.out.empty(),
+          "[train] --resume needs to know a run: --resume RUN, or --out RUN");
+  options.resume = o.resume.empty() ? config.out : o.resume;
+  return options;
+}
+
+std::string bytes_text(double bytes) {
+  return bytes < 1e6 ? fmt::format("{:.1f} kB", bytes / 1e3)
+                     : fmt::format("{:.1f} MB", bytes / 1e6);
+}
+
+void print_summary(const TrainSummary& s) {
+  std::vector<Json> rows;
+  const auto row = [&](const char* what, const std::string& value) {
+    rows.push_back({{"what", what}, {"value", value}});
+  };
+  row("model", fmt::format("{}, {} parameters", s.model, s.parameters));
+  row("workers", fmt::format("{}", s.ranks));
+  row("steps", fmt::format("{} ({:.2f} epochs){}", s.steps, s.epochs,
+                           s.stopped ? ", stopped by a signal" : ""));
+  if (s.skipped > 0) row("steps skipped", fmt::format("{}", s.skipped));
+  row("training loss", fmt::format("{:.4f}", s.loss));
+  row("test loss", fmt::format("{:.4f}", s.eval_loss));
+  row("test accuracy",
+      fmt::format("{:.2f} % (best {:.2f} %)", 100 * s.eval_accuracy,
+                  100 * s.best_accuracy));
+  row("time in steps", fmt::format("{:.2f} s", s.seconds));
+  row("samples/s", fmt::format("{:.0f}", s.samples_per_s));
+  row("step", fmt::format("{:.2f} ms", 1e3 * s.step_s));
+  row("exposed communication",
+      fmt::format("{:.2f} ms ({:.1f} %)", 1e3 * s.exposed_s,
+                  s.step_s > 0 ? 100 * s.exposed_s / s.step_s : 0));
+  row("sent per step and worker", bytes_text(s.bytes_per_step));
+  row("density", fmt::format("{:.3f} %", 100 * s.density));
+  row("k^/k", fmt::format("{:.3f}", s.k_hat_over_k));
+  row("extra memory per worker",
+      bytes_text(static_cast<double>(s.memory_bytes)));
+  row("weights", fmt::format("{:016x}", s.weights));
+  row("checkpoint", s.checkpoint);
+  fmt::print("{}", print_rows(rows, {{"what", "", ""}, {"value", "", ""}},
+                              Format::kTable));
+  if (s.stopped) fmt::print("go on with: sluice train --resume {}\n", s.folder);
+}
+
+void train(const Options& o, const TrainConfig& config, Communicator& comm) {
+  stop_on_signals();
+  TrainSummary summary;
+  try {
+    summary = run_training(config, train_options(o, config), comm);
+  } catch (const AgreedError& e) {
+    if (comm.rank() == e.speaker()) throw;
+    throw SpokenFor(e.what());
+  }
+  if (comm.rank() != 0) return;
+  if (o.json) {
+    fmt::print("{}", to_json(summary));
+  } else {
+    print_summary(summary);
+  }
+}
+
+void add_flags(CLI::App& command, const std::shared_ptr<Options>& o) {
+  TrainConfig defaults;
+  for (const Param& p : params_of(defaults)) {
+    const std::string name(p.name);
+    // Those that add_launch_options adds.
+    if (name == "workers") break;
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    command
+        .add_option_function<std::string>(
+            flag,
+            [o, name](const std::string& text) {
+              o->flags.emplace_back(name, text);
+            },
+            std::string(p.doc))
+        ->default_str(to_text(p));
+  }
+}
+
+}  // namespace
+
+std::span<const Kind> training_kinds() { return kKinds; }
+
+void add_train(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "train", "Train a network on several workers, with sparse gradients");
+  add_flags(*command, o);
+  command->add_option("--config", o->config_file,
+                      "JSON file with the same names; flags win");
+  CLI::Option* resume =
+      command
+          ->add_option("--resume", o->resume,
+                       "Go on with a run (a folder; --out's unless given); "
+                       "auto: or start it if there is none")
+          ->expected(0, 1);
+  command->add_flag("--overwrite", o->overwrite,
+                    "Replace the run that is in --out");
+  command->add_flag("--json", o->json, "Print the summary as JSON");
+  add_launch_options(*command, o->launch);
+  command->callback([o, command, resume] {
+    o->resumes = resume->count() > 0;
+    const TrainConfig config = configure(*command, *o);
+    train_options(*o, config);
+    check_training(config);
+    run_ranks(o->launch, [&](Communicator& comm) { train(*o, config, comm); });
+  });
+}
+
+}  // namespace sluice

@@ -1,0 +1,81 @@
+#include "sluice/torch/train/adapter.h"
+
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include "sluice/core/error.h"
+
+namespace sluice {
+
+struct AutogradAdapter::Hook final
+    : public torch::autograd::PostAccumulateGradHook {
+  Hook(AutogradAdapter& o, std::size_t i) : owner(o), index(i) {}
+  void operator()(const torch::autograd::Variable&) override {
+    if (owner.announcing_) owner.announce(index);
+  }
+
+  AutogradAdapter& owner;
+  std::size_t index;
+};
+
+AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters)
+    : sync_(sync),
+      parameters_(std::move(parameters)),
+      announced_(parameters_.size(), false) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        parameters_[i].tensor, std::make_unique<Hook>(*this, i));
+  }
+}
+
+AutogradAdapter::~AutogradAdapter() {
+  for (const NamedTensor& p : parameters_) {
+    torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
+  }
+}
+
+void AutogradAdapter::clear() {
+  // Undefined rather than zero: backward then hands its result over instead of
+  // adding it to zeros.
+  for (const NamedTensor& p : parameters_) p.tensor.mutable_grad().reset();
+  announced_.assign(parameters_.size(), false);
+  announcing_ = false;
+}
+
+SyncReport AutogradAdapter::finish() {
+  announcing_ = false;
+  // In the order in which buckets usually wait for them.
+  for (std::size_t i = parameters_.size(); i-- > 0;) {
+    if (!announced_[i]) announce(i);
+  }
+  return sync_.finish();
+}
+
+void AutogradAdapter::announce(std::size_t i) {
+  const torch::Tensor& parameter = parameters_[i].tensor;
+  torch::Tensor& gradient = parameter.mutable_grad();
+  if (!gradient.defined()) {
+    gradient = torch::zeros_like(parameter);
+  } else if (!gradient.is_contiguous()) {
+    gradient = gradient.contiguous();
+  }
+  announced_[i] = true;
+  sync_.ready(i, gradient.data_ptr<float>());
+}
+
+std::vector<TensorInfo> describe_tensors(const NamedTensors& parameters) {
+  std::vector<TensorInfo> infos;
+  for (const NamedTensor& p : parameters) {
+    require(p.tensor.is_cpu() && p.tensor.scalar_type() == torch::kFloat32 &&
+                p.tensor.is_contiguous(),
+            "[train] parameter '", p.name,
+            "' must be contiguous fp32 in host memory");
+    infos.push_back({p.name, {}});
+    for (const std::int64_t d : p.tensor.sizes()) {
+      infos.back().dims.push_back(static_cast<std::size_t>(d));
+    }
+  }
+  return infos;
+}
+
+}  // namespace sluice

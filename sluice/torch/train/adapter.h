@@ -1,0 +1,42 @@
+#pragma once
+
+#include "sluice/sync/gradient_sync.h"
+#include "sluice/torch/tensors.h"
+
+namespace sluice {
+
+// Hands gradients to a GradientSync as backward makes them, by hooks on torch's
+// accumulators; the i-th parameter is the i-th tensor of the sync.
+//
+// Hooks run on the thread that calls backward. Parameters are contiguous fp32
+// in host memory. Both must outlive it.
+class AutogradAdapter {
+ public:
+  AutogradAdapter(GradientSync& sync, NamedTensors parameters);
+  ~AutogradAdapter();
+  AutogradAdapter(const AutogradAdapter&) = delete;
+  AutogradAdapter& operator=(const AutogradAdapter&) = delete;
+
+  // Forgets all gradients: before the first backward of a step.
+  void clear();
+  // Before the last backward of a step: what it completes is exchanged at once.
+  void begin() { announcing_ = true; }
+  // After it. Announces what backward did not, zeros where there is no
+  // gradient, and waits; gradients are then the mean over the ranks.
+  SyncReport finish();
+
+ private:
+  struct Hook;
+  void announce(std::size_t i);
+
+  GradientSync& sync_;
+  NamedTensors parameters_;
+  std::vector<bool> announced_;
+  bool announcing_ = false;
+};
+
+// What the sync must know of them. Throws std::invalid_argument for parameters
+// that it cannot take.
+std::vector<TensorInfo> describe_tensors(const NamedTensors& parameters);
+
+}  // namespace sluice

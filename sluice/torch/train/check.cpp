@@ -1,0 +1,38 @@
+#include "sluice/torch/optim/lr_schedule.h"
+#include "sluice/torch/optim/optimizer.h"
+#include "sluice/torch/train/job.h"
+#include "sluice/torch/train/trainer.h"
+
+namespace sluice {
+namespace {
+
+template <class Entries>
+std::vector<Description> describe_all(const Entries& entries) {
+  std::vector<Description> all;
+  for (const auto& entry : entries) all.push_back(entry.describe());
+  return all;
+}
+
+}  // namespace
+
+void check_training(const TrainConfig& config) {
+  check_config(config);
+  // The smaller part of it; names the files that are missing all the same.
+  const auto data =
+      make_dataset(config.dataset, {Split::kTest, config.data_dir});
+  const Job job = make_job(config, data->input());
+  make_optimizer(config.optimizer, job.parameters);
+}
+
+std::vector<Description> model_descriptions() { return describe_all(models()); }
+std::vector<Description> dataset_descriptions() {
+  return describe_all(datasets());
+}
+std::vector<Description> optimizer_descriptions() {
+  return describe_all(optimizers());
+}
+std::vector<Description> lr_schedule_descriptions() {
+  return describe_all(lr_schedules());
+}
+
+}  // namespace sluice

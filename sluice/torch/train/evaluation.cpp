@@ -1,0 +1,81 @@
+#include "sluice/torch/train/evaluation.h"
+
+#include <ATen/autocast_mode.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "sluice/torch/data/loader.h"
+#include "sluice/torch/train/ranks.h"
+
+namespace sluice {
+namespace {
+
+// Sums over the ranks in their order, so that all get the same.
+Evaluation sum_over_ranks(Communicator& comm, std::uint64_t step,
+                          const Evaluation& mine) {
+  const auto all = gather_at_first(comm, "evaluation", step,
+                                   std::as_bytes(std::span(&mine, 1)));
+  Evaluation sum;
+  for (const Bytes& bytes : all) {
+    Evaluation theirs;
+    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+    sum.loss += theirs.loss;
+    sum.accuracy += theirs.accuracy;
+    sum.samples += theirs.samples;
+  }
+  const auto packed = std::as_bytes(std::span(&sum, 1));
+  const Bytes told = share_first(comm, "evaluation", step,
+                                 Bytes(packed.begin(), packed.end()));
+  std::memcpy(&sum, told.data(), sizeof(sum));
+  return sum;
+}
+
+}  // namespace
+
+double count_correct(const torch::Tensor& scores, const torch::Tensor& labels) {
+  return static_cast<double>(
+      scores.argmax(1).eq(labels).sum().item<std::int64_t>());
+}
+
+Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
+                    const Dataset& dataset, std::uint64_t batch) {
+  const torch::NoGradGuard no_gradients;
+  model.eval();
+  const Share share =
+      evaluation_share(dataset.size(), comm.rank(), comm.size());
+  Evaluation mine;
+  for (std::uint64_t at = share.begin; at < share.end; at += batch) {
+    const Batch samples =
+        evaluation_batch(dataset, {at, std::min(at + batch, share.end)});
+    const torch::Tensor scores = model.forward(samples.images);
+    const torch::Tensor loss = torch::nn::functional::cross_entropy(
+        scores, samples.labels,
+        torch::nn::functional::CrossEntropyFuncOptions().reduction(
+            torch::kSum));
+    mine.loss += loss.item<double>();
+    mine.accuracy += count_correct(scores, samples.labels);
+    mine.samples += static_cast<double>(scores.size(0));
+  }
+  model.train();
+  Evaluation sum = sum_over_ranks(comm, step, mine);
+  sum.loss /= sum.samples;
+  sum.accuracy /= sum.samples;
+  return sum;
+}
+
+Autocast::Autocast(bool on) : on_(on) {
+  if (!on_) return;
+  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::increment_nesting();
+}
+
+Autocast::~Autocast() {
+  if (!on_) return;
+  // Weights change with every step, so what was cast must not be kept.
+  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+}
+
+}  // namespace sluice

@@ -1,0 +1,69 @@
+#include "sluice/torch/train/job.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "sluice/core/error.h"
+#include "sluice/feedback/feedback.h"
+#include "sluice/torch/ensure.h"
+#include "sluice/torch/train/adapter.h"
+
+namespace sluice {
+namespace {
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream in(text);
+  for (std::string name; std::getline(in, name, ',');) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+PlanInput plan_input(const TrainConfig& c, const Job& job) {
+  PlanInput input;
+  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
+    input.sizes.push_back(shape3(job.tensors[i].dims).size());
+    input.dense.push_back(job.treatments[i].dense);
+  }
+  input.sparse.sparsifier = c.sparsifier;
+  input.sparse.feedback = c.feedback;
+  input.sparse.collective = c.collective;
+  input.sparse.density = c.density;
+  input.sparse.values = c.values;
+  const bool all_dense = c.sparsifier == "none";
+  input.dense_collective = all_dense && c.collective.starts_with("dense")
+                               ? c.collective
+                               : c.dense_collective;
+  return input;
+}
+
+Plan plan_of(const TrainConfig& c, const Job& job) {
+  if (!c.plan.ends_with(".json")) return make_plan(c.plan, plan_input(c, job));
+  std::ifstream file(c.plan);
+  ensure(file.good(), "[train] the plan '", c.plan, "' must be readable");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return plan_from_json(text.str(), job.tensors.size());
+}
+
+}  // namespace
+
+Job make_job(const TrainConfig& config, const Input& input) {
+  Job job;
+  job.model =
+      make_model(config.model, input, static_cast<std::uint64_t>(config.seed));
+  job.parameters = parameters_of(*job.model);
+  job.buffers = buffers_of(*job.model);
+  job.tensors = describe_tensors(job.parameters);
+  Exceptions exceptions;
+  exceptions.dense = split_names(config.dense);
+  exceptions.no_feedback = split_names(config.no_feedback);
+  exceptions.dense_below = static_cast<std::size_t>(config.dense_below);
+  exceptions.dense_rank = static_cast<std::size_t>(config.dense_rank);
+  job.treatments = exceptions.resolve(job.tensors);
+  job.plan = plan_of(config, job);
+  return job;
+}
+
+}  // namespace sluice

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <memory>
+
+#include "sluice/plan/plan.h"
+#include "sluice/sparsify/exceptions.h"
+#include "sluice/torch/data/dataset.h"
+#include "sluice/torch/models/model.h"
+#include "sluice/torch/tensors.h"
+#include "sluice/torch/train/config.h"
+
+namespace sluice {
+
+// What a configuration names: the model, and how its gradients travel.
+struct Job {
+  std::shared_ptr<Model> model;
+  NamedTensors parameters;  // of the model; share its memory
+  NamedTensors buffers;
+  std::vector<TensorInfo> tensors;    // the parameters
+  std::vector<Treatment> treatments;  // of each
+  Plan plan;
+};
+
+// Throws std::invalid_argument, or std::runtime_error for files.
+Job make_job(const TrainConfig& config, const Input& input);
+
+}  // namespace sluice

@@ -1,0 +1,91 @@
+#include "sluice/torch/train/model_file.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "sluice/torch/checkpoint.h"
+#include "sluice/torch/ensure.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+}  // namespace
+
+Progress Progress::in(std::uint64_t steps_of_epoch) const {
+  Progress other = *this;
+  other.steps_per_epoch = steps_of_epoch;
+  if (steps_of_epoch != steps_per_epoch) {
+    other.place = static_cast<std::uint64_t>(
+        std::llround(epochs() * static_cast<double>(steps_of_epoch)));
+  }
+  return other;
+}
+
+std::string model_file_path(const std::string& folder) {
+  return folder + "/model.ckpt";
+}
+
+void write_model_file(const std::string& path, const ModelFile& file) {
+  const Json header = {{"format", kFormat},
+                       {"step", file.progress.done},
+                       {"place", file.progress.place},
+                       {"steps_per_epoch", file.progress.steps_per_epoch},
+                       {"ranks", file.ranks},
+                       {"threads", file.threads},
+                       {"config", Json::parse(to_json(file.config))},
+                       {"plan", Json::parse(file.plan)},
+                       {"schedule", file.schedule}};
+  TensorStore store;
+  store.add("parameter/", file.parameters);
+  store.add("buffer/", file.buffers);
+  store.add("optimizer/", file.optimizer);
+  Checkpoint::write(path, header.dump(), store.stored());
+}
+
+ModelFile read_model_file(const std::string& path) {
+  const Checkpoint stored = Checkpoint::read(path);
+  ModelFile file;
+  try {
+    const Json header = Json::parse(stored.header());
+    ensure(header.at("format") == kFormat, "[resume] '", path,
+           "' must be of format ", kFormat, ", got ",
+           header.at("format").dump());
+    file.progress.done = header.at("step");
+    file.progress.place = header.at("place");
+    file.progress.steps_per_epoch = header.at("steps_per_epoch");
+    file.ranks = header.at("ranks");
+    file.threads = header.at("threads");
+    change_by_json(file.config, path, header.at("config").dump());
+    file.plan = header.at("plan").dump();
+    file.schedule = header.at("schedule").get<std::vector<double>>();
+  } catch (const Json::exception& e) {
+    ensure(false, "[resume] '", path,
+           "' is not the checkpoint of a training run: ", e.what());
+  }
+  ensure(file.progress.steps_per_epoch > 0 && file.ranks > 0, "[resume] '",
+         path, "' has no ranks or no steps per epoch");
+  file.parameters = tensors_of(stored, "parameter/");
+  file.buffers = tensors_of(stored, "buffer/");
+  file.optimizer = tensors_of(stored, "optimizer/");
+  return file;
+}
+
+void check_compatible(const ModelFile& file, const TrainConfig& config) {
+  const auto same = [](std::string_view what, const auto& saved,
+                       const auto& given) {
+    require(saved == given, "[resume] --", what,
+            " must be that of the checkpoint, '", saved, "', got '", given,
+            "'; start a new run for another one");
+  };
+  same("model", file.config.model, config.model);
+  same("dataset", file.config.dataset, config.dataset);
+  same("optimizer", file.config.optimizer, config.optimizer);
+  same("feedback", file.config.feedback, config.feedback);
+  same("seed", file.config.seed, config.seed);
+}
+
+}  // namespace sluice

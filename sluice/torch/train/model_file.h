@@ -1,0 +1,48 @@
+#pragma once
+
+#include "sluice/torch/optim/lr_schedule.h"
+#include "sluice/torch/optim/optimizer.h"
+#include "sluice/torch/train/config.h"
+
+namespace sluice {
+
+// Where a run is, in its own units: `place` counts steps as if all of them had
+// been of this size, so that data, learning rate and density follow from it.
+struct Progress {
+  std::uint64_t done = 0;  // steps
+  std::uint64_t place = 0;
+  std::uint64_t steps_per_epoch = 1;
+
+  std::uint64_t epoch() const { return place / steps_per_epoch; }
+  std::uint64_t step_in_epoch() const { return place % steps_per_epoch; }
+  double epochs() const {
+    return static_cast<double>(place) / static_cast<double>(steps_per_epoch);
+  }
+  // The same share of an epoch where epochs have so many steps.
+  Progress in(std::uint64_t steps_of_epoch) const;
+};
+
+// What a checkpoint holds once: weights, optimizer, and where the run was.
+struct ModelFile {
+  Progress progress;
+  std::uint64_t ranks = 1;
+  std::uint64_t threads = 1;  // per rank: others give other bits
+  TrainConfig config;
+  std::string plan;              // JSON
+  std::vector<double> schedule;  // of learning rates
+  NamedTensors parameters;
+  NamedTensors buffers;
+  NamedTensors optimizer;
+};
+
+std::string model_file_path(const std::string& folder);
+void write_model_file(const std::string& path, const ModelFile& file);
+
+// Throws std::runtime_error if it is not there, damaged, or something else.
+ModelFile read_model_file(const std::string& path);
+
+// Throws std::invalid_argument if a run of this configuration cannot go on from
+// the file.
+void check_compatible(const ModelFile& file, const TrainConfig& config);
+
+}  // namespace sluice

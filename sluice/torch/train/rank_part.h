@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "sluice/sync/gradient_sync.h"
+
+namespace sluice {
+
+// What a checkpoint holds of one rank: the residual and all that is kept from
+// step to step beside the weights.
+std::string rank_part_path(const std::string& folder, std::size_t rank);
+
+// Throws std::runtime_error if the disk does not take it.
+void write_rank_part(const std::string& path, const GradientSync::State& state);
+
+// Throws std::runtime_error if it is not there or not whole.
+GradientSync::State read_rank_part(const std::string& path);
+
+// What rank `rank` of `ranks` goes on from after a run of `old_ranks` ranks:
+// its own part, or, of other numbers of ranks, the residual and momentum that
+// inherit() gives it, with rules and collectives anew.
+GradientSync::State read_rank_parts(const std::string& folder,
+                                    std::size_t old_ranks, std::size_t rank,
+                                    std::size_t ranks);
+
+}  // namespace sluice
