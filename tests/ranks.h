@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "sluice/comm/communicator.h"
+#include "sluice/comm/threads/threads.h"
 
 namespace sluice::testing {
 
@@ -29,5 +31,28 @@ inline void run_ranks(std::vector<std::unique_ptr<Communicator>>& ranks,
   }
   for (std::thread& t : threads) t.join();
 }
+
+// One message on its way that is lost or damaged.
+struct Injection {
+  Injection(std::size_t sender, std::uint64_t which, Fate what)
+      : from(sender), number(which), fate(what) {}
+
+  ThreadRankOptions options(ManualClock& clock) {
+    return {&clock, &Injection::decide, this};
+  }
+
+  static Fate decide(void* context, std::size_t from, std::size_t,
+                     std::uint64_t number) {
+    auto& self = *static_cast<Injection*>(context);
+    if (from != self.from || number != self.number) return Fate::kDeliver;
+    self.hit = true;
+    return self.fate;
+  }
+
+  std::size_t from;
+  std::uint64_t number;
+  Fate fate;
+  std::atomic<bool> hit{false};
+};
 
 }  // namespace sluice::testing

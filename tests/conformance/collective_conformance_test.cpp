@@ -2,7 +2,6 @@
 // kind of support: a new row in the registry gets all of this.
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 
@@ -140,23 +139,6 @@ TEST_P(CollectiveLaw, ConservesMassWithIdenticalBits) {
   }
 }
 
-struct Injection {
-  std::size_t from;
-  std::uint64_t number;
-  Fate fate;
-  std::atomic<bool> hit{false};
-};
-
-Fate inject(void* context, std::size_t from, std::size_t,
-            std::uint64_t number) {
-  auto& injection = *static_cast<Injection*>(context);
-  if (from != injection.from || number != injection.number) {
-    return Fate::kDeliver;
-  }
-  injection.hit = true;
-  return injection.fate;
-}
-
 // Every message of every rank lost or damaged once: nobody hangs, somebody
 // notices, and no two ranks that finish disagree.
 TEST_P(CollectiveLaw, NoticesEveryLostOrDamagedMessage) {
@@ -165,13 +147,10 @@ TEST_P(CollectiveLaw, NoticesEveryLostOrDamagedMessage) {
   for (const Fate fate : {Fate::kDrop, Fate::kCorrupt}) {
     for (std::size_t from = 0; from < size; ++from) {
       for (std::uint64_t number = 0;; ++number) {
-        Injection injection;
-        injection.from = from;
-        injection.number = number;
-        injection.fate = fate;
+        Injection injection(from, number, fate);
         ManualClock clock;
-        const auto results = run_steps(name, size, "random", 1,
-                                       {&clock, &inject, &injection})[0];
+        const auto results =
+            run_steps(name, size, "random", 1, injection.options(clock))[0];
         if (!injection.hit) break;
         std::size_t failed = 0;
         const RankResult* finished = nullptr;

@@ -2,7 +2,6 @@
 // select, exchange, vote and commit, for several steps.
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 
@@ -106,30 +105,13 @@ void expect_law(const Job& job, const std::vector<Record>& ranks) {
   }
 }
 
-struct Injection {
-  std::size_t from;
-  std::uint64_t number;
-  Fate fate;
-  std::atomic<bool> hit{false};
-};
-
-Fate inject(void* context, std::size_t from, std::size_t,
-            std::uint64_t number) {
-  auto& injection = *static_cast<Injection*>(context);
-  if (from != injection.from || number != injection.number) {
-    return Fate::kDeliver;
-  }
-  injection.hit = true;
-  return injection.fate;
-}
-
 // One step in which a message is lost or damaged; then all start over, end
 // their doubt and tell what came of it.
 std::vector<Record> run_with_fault(
     const Job& job, Injection& injection,
     std::vector<std::uint64_t>* messages = nullptr) {
   ManualClock clock;
-  auto ranks = make_thread_ranks(job.ranks, {&clock, &inject, &injection});
+  auto ranks = make_thread_ranks(job.ranks, injection.options(clock));
   std::vector<Record> records(job.ranks);
   run_ranks(ranks, [&](std::size_t r) {
     Communicator& comm = *ranks[r];
@@ -178,10 +160,7 @@ std::vector<Record> run_with_fault(
 
 // Messages that a rank sends in the exchange and the vote of a good step.
 std::uint64_t messages_of(const Job& job, std::size_t rank) {
-  Injection none;
-  none.from = job.ranks;
-  none.number = 0;
-  none.fate = Fate::kDeliver;
+  Injection none(job.ranks, 0, Fate::kDeliver);
   std::vector<std::uint64_t> counts(job.ranks);
   run_with_fault(job, none, &counts);
   return counts[rank];
@@ -233,10 +212,7 @@ TEST_P(WholeLaw, AnyLostOrDamagedMessageLosesNothing) {
     for (std::size_t from = 0; from < size; ++from) {
       const std::uint64_t messages = messages_of(job, from);
       for (std::uint64_t number = 0; number < messages; ++number) {
-        Injection injection;
-        injection.from = from;
-        injection.number = number;
-        injection.fate = fate;
+        Injection injection(from, number, fate);
         SCOPED_TRACE(std::to_string(from) + " " + std::to_string(number));
         const std::vector<Record> records = run_with_fault(job, injection);
         ASSERT_TRUE(injection.hit);
