@@ -224,6 +224,10 @@ void add_train(CLI::App& app) {
                     "Replace the run that is in --out");
   command->add_flag("--json", o->json, "Print the summary as JSON");
   add_launch_options(*command, o->launch);
+  // The last one wins, so that scripts can append.
+  for (CLI::Option* option : command->get_options()) {
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   command->callback([o, command, resume] {
     o->resumes = resume->count() > 0;
     const TrainConfig config = configure(*command, *o);

@@ -1,3 +1,4 @@
+#include "sluice/feedback/feedback.h"
 #include "sluice/torch/optim/lr_schedule.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/job.h"
@@ -13,10 +14,20 @@ std::vector<Description> describe_all(const Entries& entries) {
   return all;
 }
 
+// Feedbacks cannot be made without a bucket.
+void check_feedback(const std::string& text) {
+  const auto backend = make_cpu_backend({1, ""});
+  Arena arena(*backend, 1);
+  Bucket bucket;
+  bucket.add(0, Shape3{}, 0);
+  make_feedback(text, {*backend, arena, bucket, make_sparsifier("topk")});
+}
+
 }  // namespace
 
 void check_training(const TrainConfig& config) {
   check_config(config);
+  check_feedback(config.feedback);
   // The smaller part of it; names the files that are missing all the same.
   const auto data =
       make_dataset(config.dataset, {Split::kTest, config.data_dir});

@@ -158,7 +158,8 @@ void check_config(const TrainConfig& c) {
   }
   make_collective(c.dense_collective);
   DensitySchedule(c.density_schedule, c.density);
-  make_lr_schedule(c.lr_schedule, {.base = c.lr});
+  // How long the run is depends on the data.
+  make_lr_schedule(c.lr_schedule, {.base = c.lr, .epochs = 1e9});
   parse_every("checkpoint_every", c.checkpoint_every);
   parse_every("eval_every", c.eval_every);
   parse_step_range(c.trace);

@@ -43,12 +43,13 @@ class Trainer {
         densities_(config.density_schedule, config.density),
         traced_(parse_step_range(config.trace)) {
     compare_configs(comm_, config_);
-    config_.out = open_run_folder(comm_, config_, options_);
     find_checkpoint();
     set_threads();
     agree_on([&] { load_data(); });
     agree_on([&] { make_parts(); });
     agree_on([&] { load_checkpoint(); });
+    // Only now: what cannot begin leaves no folder behind.
+    config_.out = open_run_folder(comm_, config_, options_);
     broadcast_tensors(comm_, progress_.done, job_.parameters);
     broadcast_tensors(comm_, progress_.done, job_.buffers);
     agree_on([&] { open_metrics(); });
