@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <mutex>
 #include <set>
 
 #include "sluice/core/checksum.h"
@@ -59,12 +60,14 @@ FrameHeader header_of(const Bytes& frame) {
 }
 
 // What the process waits for, where a signal handler can read it: one of two
-// texts is always whole.
+// texts is always whole. Of ranks that are threads, the last one's.
 struct WaitNote {
   char text[2][256] = {};
   std::atomic<int> current{0};
+  std::mutex mutex;  // between writers
 
   void set(const std::string& what) {
+    const std::lock_guard lock(mutex);
     const int next = 1 - current.load();
     const std::size_t size = std::min(what.size(), sizeof(text[0]) - 1);
     std::memcpy(text[next], what.data(), size);
