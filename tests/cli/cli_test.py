@@ -195,7 +195,8 @@ class List(CliTest):
 
     def test_json(self):
         everything = self.json("list")
-        self.assertEqual(tuple(everything), KINDS)
+        self.assertEqual(tuple(everything)[:len(KINDS)], KINDS)
+        self.assertLessEqual(set(everything) - set(KINDS), {"models", "datasets", "optimizers", "lr-schedules"})
         self.assertEqual(self.names(everything["sparsifiers"]), SPARSIFIERS)
         self.assertEqual(self.names(everything["feedback"]), FEEDBACK)
         self.assertEqual(self.names(everything["codecs"]), CODECS)
@@ -571,7 +572,7 @@ class Ranks(CliTest):
         while time.monotonic() < until:
             ranks = [rank for mpirun in children(program.pid) for rank in children(mpirun)]
             if len(ranks) == 3:
-                time.sleep(0.7)
+                time.sleep(2)  # until MPI is up; loading torch takes a while
                 return program, ranks
             time.sleep(0.05)
         self.fail("no ranks were started")
