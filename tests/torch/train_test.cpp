@@ -1,0 +1,171 @@
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include "ranks.h"
+#include "sluice/comm/threads/threads.h"
+#include "sluice/core/hash.h"
+#include "sluice/torch/data/loader.h"
+#include "sluice/torch/optim/optimizer.h"
+#include "sluice/torch/train/adapter.h"
+#include "sluice/torch/train/job.h"
+#include "sluice/torch/train/ranks.h"
+#include "sluice/torch/train/replicas.h"
+#include "sluice/torch/train/trainer.h"
+#include "torch_support.h"
+
+namespace sluice {
+namespace {
+
+using testing::message_of;
+using testing::run_ranks;
+using testing::TempFolder;
+
+// A module with a parameter that its output does not depend on.
+struct Partial : torch::nn::Module {
+  Partial()
+      : used(register_parameter("used", torch::ones({4, 3}))),
+        unused(register_parameter("unused", torch::ones({2, 5}))) {}
+  torch::Tensor forward(const torch::Tensor& x) { return used.mv(x).sum(); }
+  torch::Tensor used;
+  torch::Tensor unused;
+};
+
+// Rank r's model after a step, with `passes` backward passes.
+void expect_means(std::size_t ranks_count, int passes) {
+  auto ranks = make_thread_ranks(ranks_count);
+  run_ranks(ranks, [&](std::size_t r) {
+    at::set_num_threads(1);
+    Partial module;
+    const NamedTensors parameters = parameters_of(module);
+    const auto backend = make_cpu_backend({1, ""});
+    SyncOptions how;
+    PlanInput input;
+    input.sizes = {12, 10};
+    input.sparse.sparsifier = "none";
+    how.plan = make_plan("layerwise", input);
+    GradientSync sync(*ranks[r], *backend, describe_tensors(parameters), how);
+    AutogradAdapter adapter(sync, parameters);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      adapter.clear();
+      for (int pass = 0; pass < passes; ++pass) {
+        if (pass + 1 == passes) {
+          sync.begin(step);
+          adapter.begin();
+        }
+        module.forward(torch::full({3}, static_cast<double>(r + 1))).backward();
+      }
+      EXPECT_TRUE(adapter.finish().committed);
+      const double mean = static_cast<double>(passes * (ranks_count + 1)) / 2;
+      EXPECT_TRUE(torch::equal(module.used.grad(), torch::full({4, 3}, mean)));
+      EXPECT_TRUE(torch::equal(module.unused.grad(), torch::zeros({2, 5})));
+    }
+  });
+}
+
+TEST(AutogradAdapter, GivesTheMeanOverRanks) { expect_means(3, 1); }
+TEST(AutogradAdapter, AddsUpSeveralPasses) { expect_means(2, 3); }
+TEST(AutogradAdapter, WorksWithOneRank) { expect_means(1, 1); }
+
+TEST(Replicas, AreBroadcastAveragedAndCompared) {
+  auto ranks = make_thread_ranks(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    const auto value = static_cast<double>(r);
+    const NamedTensors tensors = {
+        {"a", torch::full({3}, value)},
+        {"b", torch::full({2, 2}, 2 * value)},
+        {"n", torch::full({}, static_cast<std::int64_t>(r), torch::kInt64)}};
+    average_tensors(*ranks[r], 0, tensors);
+    EXPECT_TRUE(torch::equal(tensors[0].tensor, torch::full({3}, 1.0)));
+    EXPECT_TRUE(torch::equal(tensors[1].tensor, torch::full({2, 2}, 2.0)));
+    EXPECT_EQ(tensors[2].tensor.item<std::int64_t>(), 0);
+    check_replicas(*ranks[r], 0, tensors);
+
+    if (r == 1) tensors[1].tensor[1][0] = 7;
+    const std::string says =
+        message_of<AgreedError>([&] { check_replicas(*ranks[r], 5, tensors); });
+    EXPECT_CONTAINS(says, "after 5 steps");
+    EXPECT_CONTAINS(says, "rank 1 differs from the others in tensor 'b'");
+    broadcast_tensors(*ranks[r], 0, tensors);
+    check_replicas(*ranks[r], 6, tensors);
+  });
+}
+
+TrainConfig small_job(const TempFolder& folder) {
+  TrainConfig config;
+  config.model = "mlp:widths=16";
+  config.dataset = "synthetic:train=400,test=50";
+  config.batch_size = 8;
+  config.max_steps = 6;
+  config.threads = 1;
+  config.collective = "sparcml-split";
+  config.dense_collective = "dense:by=ring";
+  config.out = folder / "run";
+  config.replica_check = 1;
+  return config;
+}
+
+// The summary of each rank.
+std::vector<TrainSummary> train(const TrainConfig& config,
+                                std::size_t ranks_count) {
+  auto ranks = make_thread_ranks(ranks_count);
+  std::vector<TrainSummary> summaries(ranks_count);
+  TrainOptions options;
+  options.lines_to_stderr = true;
+  run_ranks(ranks, [&](std::size_t r) {
+    summaries[r] = run_training(config, options, *ranks[r]);
+  });
+  return summaries;
+}
+
+TEST(Trainer, EndsWithTheSameWeightsOnAllRanks) {
+  const TempFolder folder;
+  const auto summaries = train(small_job(folder), 3);
+  EXPECT_EQ(summaries[0].steps, 6);
+  EXPECT_EQ(summaries[0].weights, summaries[1].weights);
+  EXPECT_EQ(summaries[0].weights, summaries[2].weights);
+  EXPECT_GT(summaries[0].memory_bytes, 0);
+}
+
+TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.sparsifier = "none";
+  const std::uint64_t weights = train(config, 1)[0].weights;
+
+  at::set_num_threads(1);
+  const auto data = make_dataset(config.dataset);
+  const Job job = make_job(config, data->input());
+  const auto optimizer = make_optimizer(config.optimizer, job.parameters);
+  SamplerOptions how;
+  how.batch = static_cast<std::uint64_t>(config.batch_size);
+  how.seed = static_cast<std::uint64_t>(config.seed);
+  Loader loader(*data, how);
+  for (int step = 0; step < 6; ++step) {
+    const Batch batch = loader.next();
+    job.model->zero_grad();
+    torch::nn::functional::cross_entropy(job.model->forward(batch.images),
+                                         batch.labels)
+        .backward();
+    optimizer->step(config.lr);
+  }
+  EXPECT_EQ(weights, hash_tensors(job.parameters));
+}
+
+TEST(Trainer, StopsOnAllRanksIfOneIsAsked) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.max_steps = 1000;
+  const std::atomic<bool> asked = true;
+  auto ranks = make_thread_ranks(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    TrainOptions options;
+    options.lines_to_stderr = true;
+    if (r == 1) options.stop = &asked;
+    const TrainSummary summary = run_training(config, options, *ranks[r]);
+    EXPECT_EQ(summary.steps, 1);
+    EXPECT_TRUE(summary.stopped);
+  });
+}
+
+}  // namespace
+}  // namespace sluice
