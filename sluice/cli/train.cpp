@@ -162,8 +162,9 @@ void print_summary(const TrainSummary& s) {
       bytes_text(static_cast<double>(s.memory_bytes)));
   row("weights", fmt::format("{:016x}", s.weights));
   row("checkpoint", s.checkpoint);
-  fmt::print("{}", print_rows(rows, {{"what", "", ""}, {"value", "", ""}},
-                              Format::kTable));
+  fmt::print("{}",
+             print_rows(rows, {{"what", "summary", ""}, {"value", "", ""}},
+                        Format::kTable));
   if (s.stopped) fmt::print("go on with: sluice train --resume {}\n", s.folder);
 }
 

@@ -1,8 +1,10 @@
 #include "sluice/torch/train/metrics.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -39,7 +41,14 @@ std::string human_bytes(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, u == 0 ? 0 : 1, units[u]);
 }
 
-std::string describe(const Moment& at, const Window& w) {
+std::size_t terminal_columns() {
+  winsize size = {};
+  const bool known =
+      ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+std::string describe(const Window& w) {
   return fmt::format(
       "loss {:.4f}  acc {:.2f} %  {:.0f} samples/s  density {:.3f} %  "
       "k^/k {:.2f}  {}/step  exposed {:.2f} of {:.2f} ms",
@@ -104,7 +113,7 @@ void Metrics::trained(const Moment& at, const Window& w) {
                        static_cast<std::int64_t>(at.step));
   }
   write(json.dump());
-  draw(at, describe(at, w));
+  draw(at, describe(w));
 }
 
 void Metrics::evaluated(const Moment& at, const Evaluation& e) {
@@ -152,11 +161,14 @@ void Metrics::draw(const Moment& at, const std::string& text) {
     return;
   }
   constexpr std::size_t kWidth = 20;
-  const std::size_t full =
-      options_.total == 0 ? 0 : kWidth * at.step / options_.total;
+  const std::size_t full = kWidth * std::min(at.step, options_.total) /
+                           std::max<std::uint64_t>(options_.total, 1);
+  std::string line = fmt::format("[{:#<{}}{:.<{}}] {}/{}  {}", "", full, "",
+                                 kWidth - full, at.step, options_.total, text);
+  // A line that wraps could not be taken back.
+  line.resize(std::min(line.size(), terminal_columns() - 1));
   clear();
-  fmt::print(stderr, "[{:#<{}}{:.<{}}] {}/{}  {}", "", full, "", kWidth - full,
-             at.step, options_.total, text);
+  fmt::print(stderr, "{}", line);
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -238,8 +238,11 @@ void Trainer::open_metrics() {
              count_elements(job_.parameters), " parameters in ",
              job_.tensors.size(), " tensors (", dense, " stay dense) and ",
              job_.plan.buckets.size(), " buckets; ", comm_.size(), " workers, ",
-             threads_, " threads each; ", config_.sparsifier, " at ",
-             config_.density, "; ", config_.out));
+             threads_, " threads each; ",
+             config_.sparsifier == "none"
+                 ? "dense"
+                 : concat(config_.sparsifier, " at ", config_.density),
+             "; ", config_.out));
   if (!saved_file_) return;
   say(concat("resumed after step ", progress_.done, " from ", saved_folder_));
   if (saved_file_->ranks == comm_.size()) return;
