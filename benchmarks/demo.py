@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""Trains one model with dense and with sparse exchange over the same slow
+network and prints what that came to, in one table."""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+METHODS = {
+    "dense": ["--sparsifier", "none", "--dense-collective", "dense"],
+    "dense-bf16": ["--sparsifier", "none", "--dense-collective", "dense-bf16"],
+    "adtopk 1 %": ["--sparsifier", "adtopk", "--density", "0.01"],
+}
+SLACK = 0.005  # of accuracy, that a method may be behind dense
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--program", default="build/release/bin/sluice")
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--net", default="50us,1Gbit", help="emulated network")
+    parser.add_argument("--model", default="mlp")
+    parser.add_argument("--batch-size", type=int, default=32, help="per worker")
+    parser.add_argument("--epochs", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", help="keep the run folders here")
+    parser.add_argument("--json", action="store_true", help="print JSON rows")
+    return parser.parse_args()
+
+
+def train(options, method, folder):
+    command = [
+        options.program,
+        "train",
+        *["--model", options.model, "--dataset", "fashion-mnist"],
+        *["--workers", str(options.workers), "--net", options.net],
+        *["--batch-size", str(options.batch_size)],
+        *["--epochs", str(options.epochs), "--seed", str(options.seed)],
+        *["--eval-every", "40", "--log-every", "10", "--out", str(folder)],
+        *METHODS[method],
+    ]
+    print(f"[demo] {method}: {' '.join(command)}", file=sys.stderr, flush=True)
+    log = subprocess.PIPE if not sys.stderr.isatty() else None
+    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=log)
+    if done.returncode != 0:
+        if done.stderr:
+            sys.stderr.write(done.stderr.decode())
+        sys.exit(f"[demo] {method} ended with status {done.returncode}")
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def curve(rows):
+    """(seconds of training, accuracy) at each evaluation."""
+    seconds, last, out = 0.0, 0, []
+    for row in rows:
+        if row["kind"] == "train":
+            seconds += row["step_s"] * (row["step"] - last)
+            last = row["step"]
+        elif row["kind"] == "eval":
+            out.append((seconds, row["accuracy"]))
+    return out
+
+
+def median(values):
+    return sorted(values)[len(values) // 2]
+
+
+def summarise(method, rows, target):
+    steps = [row for row in rows if row["kind"] == "train"]
+    step = median([row["step_s"] for row in steps])
+    reached = [t for t, accuracy in curve(rows) if accuracy >= target]
+    return {
+        "method": method,
+        "step_ms": 1e3 * step,
+        "exposed_share": median([r["exposed_s"] for r in steps]) / step,
+        "seconds_to_target": reached[0] if reached else None,
+        "mb_per_step": median([r["bytes_per_step"] for r in steps]) / 1e6,
+        "accuracy": curve(rows)[-1][1],
+    }
+
+
+def table(rows, target):
+    base = rows[0]
+    head = (
+        f"{'method':<12} {'ms/step':>8} {'waiting':>8} {'MB/step':>8} "
+        f"{'accuracy':>9} {f's to {target:.1%}':>11} {'step':>6} {'to target':>10}"
+    )
+    yield head
+    for row in rows:
+        seconds = row["seconds_to_target"]
+        gain = base["seconds_to_target"] / seconds if seconds else None
+        yield (
+            f"{row['method']:<12} {row['step_ms']:>8.1f} "
+            f"{row['exposed_share']:>8.0%} {row['mb_per_step']:>8.3f} "
+            f"{row['accuracy']:>9.2%} "
+            f"{f'{seconds:.1f}' if seconds else 'never':>11} "
+            f"{base['step_ms'] / row['step_ms']:>5.1f}x "
+            f"{f'{gain:.1f}x' if gain else '-':>10}"
+        )
+
+
+def main():
+    options = parse_arguments()
+    if not os.access(options.program, os.X_OK):
+        sys.exit(f"[demo] no program at {options.program}; run tools/demo")
+    out = pathlib.Path(options.out or tempfile.mkdtemp(prefix="sluice-demo-"))
+    runs = {}
+    for method in METHODS:
+        folder = out / method.replace(" ", "").replace("%", "")
+        shutil.rmtree(folder, ignore_errors=True)
+        runs[method] = train(options, method, folder)
+    target = curve(runs["dense"])[-1][1] - SLACK
+    rows = [summarise(m, runs[m], target) for m in METHODS]
+    if options.json:
+        print(json.dumps(rows, indent=2))
+    else:
+        print(
+            f"\n{options.model} on Fashion-MNIST, {options.workers} workers "
+            f"of batch {options.batch_size}, {options.epochs} epochs, "
+            f"emulated network {options.net}\n"
+        )
+        print("\n".join(table(rows, target)))
+        print(
+            "\nwaiting: share of the step that waits for communication. On your "
+            "own machines, without --net:\n  mpirun -n 4 --hostfile HOSTS "
+            "build/release/bin/sluice train --model mlp --sparsifier adtopk "
+            "--density 0.01 --out runs/a"
+        )
+    if not options.out:
+        shutil.rmtree(out)
+
+
+if __name__ == "__main__":
+    main()
