@@ -21,6 +21,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
   FILES_MATCHING PATTERN "*.h"
   REGEX "/backend/cpu/kernels[^/]*\\.h$" EXCLUDE
   REGEX "/sluice/cli$" EXCLUDE
+  REGEX "/sluice/torch$" EXCLUDE
   REGEX "/backend/fake$" EXCLUDE)
 
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})

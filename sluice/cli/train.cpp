@@ -185,6 +185,16 @@ void train(const Options& o, const TrainConfig& config, Communicator& comm) {
   }
 }
 
+// For --help, which begins with a capital and knows the choices.
+std::string help_of(const Param& p) {
+  std::string text(p.doc);
+  text[0] = static_cast<char>(std::toupper(text[0]));
+  for (std::size_t i = 0; i < p.choices.size(); ++i) {
+    text += (i == 0 ? ": " : ", ") + p.choices[i];
+  }
+  return text;
+}
+
 void add_flags(CLI::App& command, const std::shared_ptr<Options>& o) {
   TrainConfig defaults;
   for (const Param& p : params_of(defaults)) {
@@ -199,7 +209,7 @@ void add_flags(CLI::App& command, const std::shared_ptr<Options>& o) {
             [o, name](const std::string& text) {
               o->flags.emplace_back(name, text);
             },
-            std::string(p.doc))
+            help_of(p))
         ->default_str(to_text(p));
   }
 }

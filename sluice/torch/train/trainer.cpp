@@ -223,6 +223,9 @@ void Trainer::load_checkpoint() {
     state.collectives.clear();
   }
   sync_->load(state);
+  saved_file_->parameters.clear();
+  saved_file_->buffers.clear();
+  saved_file_->optimizer.clear();
 }
 
 void Trainer::open_metrics() {
