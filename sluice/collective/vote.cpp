@@ -59,18 +59,24 @@ VoteResult vote(Communicator& comm, std::uint64_t step, bool success,
   return verdict;
 }
 
-Decision settle(Communicator& comm, const Standing& mine) {
+VoteResult settle(Communicator& comm, const Standing& mine) {
   // Under a step of its own: ranks come here from different ones.
   comm.begin("settle", ~std::uint64_t{0});
-  const std::uint64_t next[] = {mine.next_step};
-  send_to_others(comm, 0, pack(mine.in_doubt, next));
+  std::vector<std::uint64_t> numbers = {mine.next_step};
+  numbers.insert(numbers.end(), mine.totals.begin(), mine.totals.end());
+  send_to_others(comm, 0, pack(mine.in_doubt, numbers));
   std::uint64_t first = mine.next_step;
   std::uint64_t last = mine.next_step;
+  VoteResult result;
+  result.totals = mine.totals;
   for_others(comm, [&](std::size_t peer) {
-    std::uint64_t theirs[1] = {};
+    std::vector<std::uint64_t> theirs(numbers.size());
     unpack(comm, peer, comm.receive(peer, 0), theirs);
     first = std::min(first, theirs[0]);
     last = std::max(last, theirs[0]);
+    if (theirs[0] > mine.next_step) {
+      result.totals.assign(theirs.begin() + 1, theirs.end());
+    }
   });
   const bool behind = mine.next_step < last;
   if (last - first > 1 || (behind && !mine.in_doubt)) {
@@ -80,7 +86,8 @@ Decision settle(Communicator& comm, const Standing& mine) {
         " and another those before ", last,
         ": no vote leaves ranks like that; restart from a checkpoint"));
   }
-  return behind ? Decision::kCommit : Decision::kRollBack;
+  result.decision = behind ? Decision::kCommit : Decision::kRollBack;
+  return result;
 }
 
 }  // namespace sluice

@@ -29,12 +29,15 @@ VoteResult vote(Communicator& comm, std::uint64_t step, bool success,
 struct Standing {
   std::uint64_t next_step = 0;  // the first that it has not committed
   bool in_doubt = false;        // it voted yes for next_step, and heard no more
+  // Of the vote on its last step: as it heard them, or what it counted itself.
+  std::vector<std::uint64_t> totals;
 };
 
 // Ends all doubt on a communicator that has been rebuilt, with all ranks that
-// go on: a step in doubt is committed if any of them committed it, else all
-// roll it back. Throws std::runtime_error where ranks are further apart than
-// one vote can leave them.
-Decision settle(Communicator& comm, const Standing& mine);
+// go on: a step in doubt is committed if any of them committed it, and then
+// with the totals that this one heard; else all roll it back. Throws
+// std::runtime_error where ranks are further apart than one vote can leave
+// them.
+VoteResult settle(Communicator& comm, const Standing& mine);
 
 }  // namespace sluice

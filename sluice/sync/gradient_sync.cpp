@@ -121,10 +121,12 @@ class GradientSync::Impl {
 
   bool recover() {
     comm_.rebuild();
-    const Decision decision = settle(
-        comm_, {report_.committed ? step_.step + 1 : step_.step, in_doubt_});
+    totals_.resize(buckets_.size() + 1, 0);
+    const VoteResult result = settle(
+        comm_,
+        {report_.committed ? step_.step + 1 : step_.step, in_doubt_, totals_});
     if (in_doubt_) {
-      finish_buckets(decision == Decision::kCommit, totals_);
+      finish_buckets(result.decision == Decision::kCommit, result.totals);
       in_doubt_ = false;
     }
     return report_.committed;

@@ -219,8 +219,11 @@ TEST(Settle, EndsAllDoubtWhateverTheVoteLost) {
         Standing& mine = standings[r];
         mine.next_step = 7;
         try {
-          const VoteResult v = vote(*ranks[r], 7, true);
+          const std::uint64_t count[] = {r + 1};
+          mine.totals = {r + 1};
+          const VoteResult v = vote(*ranks[r], 7, true, count);
           if (v.decision == Decision::kCommit) mine.next_step = 8;
+          mine.totals = v.totals;
         } catch (const CommError&) {
           mine.in_doubt = true;
         }
@@ -229,8 +232,13 @@ TEST(Settle, EndsAllDoubtWhateverTheVoteLost) {
       auto again = make_thread_ranks(kRanks);
       std::vector<std::uint64_t> next(kRanks);
       run_ranks(again, [&](std::size_t r) {
-        const Decision d = settle(*again[r], standings[r]);
-        next[r] = standings[r].next_step + (d == Decision::kCommit ? 1 : 0);
+        const VoteResult v = settle(*again[r], standings[r]);
+        next[r] =
+            standings[r].next_step + (v.decision == Decision::kCommit ? 1 : 0);
+        // Who was in doubt learns what the others heard.
+        if (next[r] == 8) {
+          EXPECT_EQ(v.totals, std::vector<std::uint64_t>{10});
+        }
       });
       for (const std::uint64_t n : next) EXPECT_EQ(n, next[0]);
       // A lost ballot stops the step; a lost decision does not.
@@ -244,7 +252,7 @@ TEST(Settle, RefusesRanksThatNoVoteLeavesSoFarApart) {
   std::vector<std::string> errors(2);
   run_ranks(ranks, [&](std::size_t r) {
     try {
-      settle(*ranks[r], {r == 0 ? 3U : 9U, false});
+      settle(*ranks[r], {r == 0 ? 3U : 9U, false, {}});
     } catch (const std::runtime_error& e) {
       errors[r] = e.what();
     }

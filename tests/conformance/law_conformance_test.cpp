@@ -143,7 +143,7 @@ std::vector<Record> run_with_fault(
     }
     if (messages != nullptr) (*messages)[r] = comm.traffic().messages_sent;
     comm.rebuild();
-    const Decision doubt = settle(comm, standing);
+    const Decision doubt = settle(comm, standing).decision;
     record.committed = standing.next_step == 1 ||
                        (standing.in_doubt && doubt == Decision::kCommit);
     if (record.committed) {
