@@ -46,7 +46,7 @@ def run(options, method, seed):
             *["--model", options.model, "--workers", str(options.workers)],
             *["--epochs", str(options.epochs), "--seed", str(seed)],
             *["--density", str(options.density), "--out", str(folder)],
-            *["--overwrite"],
+            *["--lr-schedule", "cosine", "--overwrite"],
             *METHODS[method],
         ]
         print(f"[accuracy] {' '.join(command)}", file=sys.stderr, flush=True)
