@@ -232,19 +232,4 @@ void let_first_process_speak() {
   if (!is_first_process()) std::this_thread::sleep_for(std::chrono::seconds(2));
 }
 
-std::vector<Bytes> gather(Communicator& comm, std::uint64_t step,
-                          std::span<const std::byte> mine) {
-  comm.begin("gather", step);
-  if (comm.rank() != 0) {
-    comm.send(0, 0, mine);
-    return {};
-  }
-  std::vector<Bytes> all = {Bytes(mine.begin(), mine.end())};
-  for (std::size_t r = 1; r < comm.size(); ++r) {
-    const auto bytes = comm.receive(r, 0);
-    all.emplace_back(bytes.begin(), bytes.end());
-  }
-  return all;
-}
-
 }  // namespace sluice

@@ -58,9 +58,4 @@ void run_ranks(const LaunchOptions& options,
 void let_first_process_speak();
 bool is_first_process();
 
-// Everybody's bytes, by rank, on rank 0; nothing on the others. A call of its
-// own.
-std::vector<Bytes> gather(Communicator& comm, std::uint64_t step,
-                          std::span<const std::byte> mine);
-
 }  // namespace sluice

@@ -152,8 +152,8 @@ std::vector<Pair> Probe::measure_pairs() {
     }
   }
   std::vector<Pair> all;
-  for (const Bytes& bytes :
-       gather(comm_, step_, std::as_bytes(std::span(mine)))) {
+  for (const Bytes& bytes : gather_at_first(comm_, "gather", step_,
+                                            std::as_bytes(std::span(mine)))) {
     const std::size_t count = bytes.size() / sizeof(Pair);
     all.resize(all.size() + count);
     std::memcpy(all.data() + all.size() - count, bytes.data(), bytes.size());
@@ -173,8 +173,8 @@ double Probe::time_together(F&& f) {
     f(step_);
     const double own[] = {seconds_since(comm_, start)};
     double slowest = 0;
-    for (const Bytes& bytes :
-         gather(comm_, step_, std::as_bytes(std::span(own)))) {
+    for (const Bytes& bytes : gather_at_first(comm_, "gather", step_,
+                                              std::as_bytes(std::span(own)))) {
       double theirs = 0;
       std::memcpy(&theirs, bytes.data(), sizeof(theirs));
       slowest = std::max(slowest, theirs);
@@ -259,8 +259,9 @@ std::vector<std::string> Probe::hosts() {
   char name[256] = "?";
   gethostname(name, sizeof(name) - 1);
   std::vector<std::string> all;
-  for (const Bytes& bytes : gather(
-           comm_, step_++, std::as_bytes(std::span(name, std::strlen(name))))) {
+  for (const Bytes& bytes :
+       gather_at_first(comm_, "gather", step_++,
+                       std::as_bytes(std::span(name, std::strlen(name))))) {
     all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   return all;

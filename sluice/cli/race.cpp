@@ -11,6 +11,7 @@
 #include "sluice/collective/auto.h"
 #include "sluice/collective/balanced.h"
 #include "sluice/collective/dense.h"
+#include "sluice/collective/exchange.h"
 #include "sluice/collective/oktopk.h"
 #include "sluice/collective/vote.h"
 #include "sluice/core/error.h"
@@ -200,8 +201,8 @@ Finish Race::finish(const Lane& lane) {
   f.cycles = lane.cycle > 1;
   f.first_timed = options_.warmup;
   f.end_timed = options_.warmup + options_.steps;
-  for (const Bytes& bytes :
-       gather(comm_, 0, std::as_bytes(std::span(lane.samples)))) {
+  for (const Bytes& bytes : gather_at_first(
+           comm_, "gather", 0, std::as_bytes(std::span(lane.samples)))) {
     f.samples.emplace_back(bytes.size() / sizeof(Sample));
     std::memcpy(f.samples.back().data(), bytes.data(), bytes.size());
   }

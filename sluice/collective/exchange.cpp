@@ -4,6 +4,22 @@
 
 namespace sluice {
 
+std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
+                                   std::uint64_t step,
+                                   std::span<const std::byte> mine) {
+  comm.begin(what, step);
+  if (comm.rank() != 0) {
+    comm.send(0, 0, mine);
+    return {};
+  }
+  std::vector<Bytes> all = {Bytes(mine.begin(), mine.end())};
+  for (std::size_t r = 1; r < comm.size(); ++r) {
+    const auto bytes = comm.receive(r, 0);
+    all.emplace_back(bytes.begin(), bytes.end());
+  }
+  return all;
+}
+
 Bytes broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
                 Bytes bytes) {
   const std::size_t size = comm.size();

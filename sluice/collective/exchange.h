@@ -22,6 +22,12 @@ inline void send_to_others(Communicator& comm, std::uint32_t phase,
   for_others(comm, [&](std::size_t peer) { comm.send(peer, phase, bytes); });
 }
 
+// A call of its own: everybody's bytes, by rank, on rank 0; nothing on the
+// others.
+std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
+                                   std::uint64_t step,
+                                   std::span<const std::byte> mine);
+
 // Sends `bytes` of `root` to all, down a binomial tree; returns them.
 Bytes broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
                 Bytes bytes);

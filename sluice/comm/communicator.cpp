@@ -64,6 +64,7 @@ FrameHeader header_of(const Bytes& frame) {
 struct WaitNote {
   char text[2][256] = {};
   std::atomic<int> current{0};
+  std::atomic<bool> wanted{false};
   std::mutex mutex;  // between writers
 
   void set(const std::string& what) {
@@ -90,7 +91,10 @@ void on_sigterm(int number) {
 
 }  // namespace
 
-void report_waits_on_sigterm() { signal(SIGTERM, on_sigterm); }
+void report_waits_on_sigterm() {
+  wait_note.wanted = true;
+  signal(SIGTERM, on_sigterm);
+}
 
 Communicator::Communicator(std::unique_ptr<Engine> engine)
     : engine_(std::move(engine)),
@@ -149,14 +153,17 @@ bool Communicator::next_frame(std::size_t peer) {
 
 void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
   if (next_frame(peer)) return;
-  wait_note.set(concat("[", operation_, "] rank ", rank(),
-                       " was told to stop (SIGTERM) while it waited for rank ",
-                       peer, " in step ", step_, " phase ", phase, "\n"));
+  if (wait_note.wanted) {
+    wait_note.set(concat("[", operation_, "] rank ", rank(),
+                         " was told to stop (SIGTERM) while it waited for ",
+                         "rank ", peer, " in step ", step_, " phase ", phase,
+                         "\n"));
+  }
   do {
     if (now() >= deadline_) time_out(peer, concat(" phase ", phase));
     engine_->idle(deadline_);
   } while (!next_frame(peer));
-  wait_note.set("");
+  if (wait_note.wanted) wait_note.set("");
 }
 
 std::span<const std::byte> Communicator::receive(std::size_t peer,

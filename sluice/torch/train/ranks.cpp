@@ -1,25 +1,8 @@
 #include "sluice/torch/train/ranks.h"
 
-#include "sluice/collective/exchange.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
-
-std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
-                                   std::uint64_t step,
-                                   std::span<const std::byte> mine) {
-  comm.begin(what, step);
-  if (comm.rank() != 0) {
-    comm.send(0, 0, mine);
-    return {};
-  }
-  std::vector<Bytes> all = {Bytes(mine.begin(), mine.end())};
-  for (std::size_t r = 1; r < comm.size(); ++r) {
-    const auto bytes = comm.receive(r, 0);
-    all.emplace_back(bytes.begin(), bytes.end());
-  }
-  return all;
-}
 
 Bytes share_first(Communicator& comm, std::string_view what, std::uint64_t step,
                   Bytes bytes) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/comm/communicator.h"
+#include "sluice/collective/exchange.h"
 
 // What ranks do together between steps. Each is a call of its own.
 
@@ -21,11 +21,6 @@ class AgreedError : public std::runtime_error {
  private:
   std::size_t speaker_;
 };
-
-// Everybody's bytes, by rank, on rank 0; nothing on the others.
-std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
-                                   std::uint64_t step,
-                                   std::span<const std::byte> mine);
 
 // Rank 0's bytes, on all ranks.
 Bytes share_first(Communicator& comm, std::string_view what, std::uint64_t step,
