@@ -58,7 +58,8 @@ Network measure_network(Communicator& comm, std::uint64_t step) {
   return {agreed[0], agreed[1]};
 }
 
-Auto::Auto(const Params& params) : network_{params.alpha, params.beta} {
+Auto::Auto(const Params& params)
+    : told_{params.alpha, params.beta}, network_(told_) {
   for (const std::string_view name : kCandidates) {
     algorithms_.push_back(make_collective(name));
   }
@@ -106,13 +107,19 @@ void Auto::load(std::span<const double> values) {
   }
 }
 
-void Auto::roll_back() { algorithms_[choice_]->roll_back(); }
+void Auto::roll_back() {
+  algorithms_[choice_]->roll_back();
+  if (steps_ > 0) return;
+  // The first step may have come further here than elsewhere.
+  network_ = told_;
+  selected_ = -1;
+}
 
 // Before the first step nobody knows what the others have selected.
 void Auto::start(Communicator& comm, const Contribution& mine) {
   constexpr std::uint32_t kCount = 8;
   constexpr std::uint32_t kTotal = 9;
-  if (network_.alpha == 0 && network_.beta == 0) {
+  if (unknown_network() != nullptr) {
     network_ = measure_network(comm, mine.step);
   }
   comm.begin(name(), mine.step);

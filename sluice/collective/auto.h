@@ -1,7 +1,6 @@
 #pragma once
 
 #include "sluice/collective/sparse_allreduce.h"
-#include "sluice/cost/model.h"
 
 namespace sluice {
 
@@ -24,6 +23,9 @@ class Auto final : public SparseAllreduce {
 
   explicit Auto(const Params& params);
   std::string_view name() const override { return kName; }
+  Network* unknown_network() override {
+    return network_.alpha == 0 && network_.beta == 0 ? &network_ : nullptr;
+  }
   void commit(std::uint64_t selected) override;
   void roll_back() override;
   std::vector<double> save() const override;
@@ -39,6 +41,7 @@ class Auto final : public SparseAllreduce {
   void start(Communicator& comm, const Contribution& mine);
   std::size_t choose(const Exchange& exchange) const;
 
+  Network told_;  // by the parameters
   Network network_;
   std::vector<std::unique_ptr<SparseAllreduce>> algorithms_;
   std::size_t choice_ = 0;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <numeric>
+#include <utility>
 
 #include "sluice/backend/cpu/wire.h"
 #include "sluice/codec/codec.h"
@@ -77,6 +78,24 @@ Entries filled(const Entries& entries, std::uint64_t n) {
   std::iota(out.indices.begin(), out.indices.end(), 0U);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     out.values[entries.indices[i]] = entries.values[i];
+  }
+  return out;
+}
+
+// Who is told of this thread's encode().
+thread_local EncodeWatch::Report watcher;
+
+Bytes encode_quietly(const Entries& entries, std::uint64_t n,
+                     ValueForm values) {
+  const std::uint64_t starts[] = {0, entries.size()};
+  const wire::Entries<const std::uint32_t> view = {
+      entries.indices, entries.values, starts, {}};
+  const IndexForm form = wire::smallest_form(view, n);
+  Bytes out(sizeof(WireHeader) + wire::index_bytes(view, n, form) +
+            wire::value_bytes(entries.size(), 1, values));
+  if (wire::encode<std::uint32_t>(view, n, form, values, out) == 0) {
+    // A table that serves one tensor cannot carry the values of several.
+    return encode_quietly(entries, n, ValueForm::kFp32);
   }
   return out;
 }
@@ -182,17 +201,15 @@ Entries slice(const Entries& a, std::uint64_t begin, std::uint64_t end) {
   return out;
 }
 
+EncodeWatch::EncodeWatch(Report report)
+    : before_(std::exchange(watcher, std::move(report))) {}
+EncodeWatch::~EncodeWatch() { watcher = std::move(before_); }
+
 Bytes encode(const Entries& entries, std::uint64_t n, ValueForm values) {
-  const std::uint64_t starts[] = {0, entries.size()};
-  const wire::Entries<const std::uint32_t> view = {
-      entries.indices, entries.values, starts, {}};
-  const IndexForm form = wire::smallest_form(view, n);
-  Bytes out(sizeof(WireHeader) + wire::index_bytes(view, n, form) +
-            wire::value_bytes(entries.size(), 1, values));
-  if (wire::encode<std::uint32_t>(view, n, form, values, out) == 0) {
-    // A table that serves one tensor cannot carry the values of several.
-    return encode(entries, n, ValueForm::kFp32);
-  }
+  if (!watcher) return encode_quietly(entries, n, values);
+  const auto start = std::chrono::steady_clock::now();
+  Bytes out = encode_quietly(entries, n, values);
+  watcher(start);
   return out;
 }
 

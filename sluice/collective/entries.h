@@ -1,7 +1,9 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -99,6 +101,21 @@ Bytes encode_filled(const Entries& entries, std::uint64_t n,
 
 // The indices alone.
 Bytes encode_indices(std::span<const std::uint32_t> indices, std::uint64_t n);
+
+// While it lives, every encode() of this thread is told to `report`, with when
+// it began, at its end. An empty report is told nothing.
+class EncodeWatch {
+ public:
+  using Report = std::function<void(std::chrono::steady_clock::time_point)>;
+
+  explicit EncodeWatch(Report report);
+  ~EncodeWatch();
+  EncodeWatch(const EncodeWatch&) = delete;
+  EncodeWatch& operator=(const EncodeWatch&) = delete;
+
+ private:
+  Report before_;
+};
 
 // The same back; indices alone come with ones. Throws CodecError if a check
 // fails.

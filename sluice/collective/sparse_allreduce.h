@@ -10,6 +10,7 @@
 #include "sluice/collective/entries.h"
 #include "sluice/comm/communicator.h"
 #include "sluice/core/registry.h"
+#include "sluice/cost/model.h"
 
 namespace sluice {
 
@@ -54,6 +55,11 @@ class SparseAllreduce {
 
   // Needs Contribution::rest.
   virtual bool needs_rest() const { return false; }
+
+  // Where it keeps what it must know of the network and does not know yet; null
+  // if there is nothing of the kind. Whoever knows may fill it in, alike on all
+  // ranks; otherwise reduce() measures.
+  virtual Network* unknown_network() { return nullptr; }
 
   // Throws CommError, and then nothing may be committed.
   void reduce(Communicator& comm, const Contribution& mine, Delivery& out);

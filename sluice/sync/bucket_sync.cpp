@@ -81,6 +81,8 @@ class SparseBucket final : public BucketSync {
     report_ = feedback_->report();
   }
 
+  Network* unknown_network() override { return collective_->unknown_network(); }
+
   void exchange(Communicator& comm, std::uint64_t step) override {
     collective_->reduce(comm,
                         {mine_, bucket_.size(), report_.budget, step,

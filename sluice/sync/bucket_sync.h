@@ -37,6 +37,8 @@ class BucketSync {
   bool complete() const { return missing_ == 0; }
 
   virtual void select(Stream& stream, const StepInfo& step) = 0;
+  // See SparseAllreduce::unknown_network.
+  virtual Network* unknown_network() { return nullptr; }
   virtual void exchange(Communicator& comm, std::uint64_t step) = 0;
   // Replaces the gradients by the mean over so many ranks.
   virtual void apply(std::size_t ranks) = 0;

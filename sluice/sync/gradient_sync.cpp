@@ -3,9 +3,11 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
+#include "sluice/collective/auto.h"
 #include "sluice/collective/vote.h"
 #include "sluice/core/error.h"
 #include "sluice/sync/bucket_sync.h"
@@ -235,9 +237,7 @@ class GradientSync::Impl {
           return;
         }
         const auto start = Clock::now();
-        // Bucket by bucket in the step's number, so that ranks with another
-        // order of buckets find each other out.
-        buckets_[b]->exchange(comm_, step_.step * buckets_.size() + b);
+        exchange(b);
         wire += since(start);
         record("wire", b, start);
         const auto applied = Clock::now();
@@ -270,6 +270,21 @@ class GradientSync::Impl {
     }
   }
 
+  void exchange(std::size_t b) {
+    // Bucket by bucket in the step's number, so that ranks with another order
+    // of buckets find each other out.
+    const std::uint64_t step = step_.step * buckets_.size() + b;
+    if (Network* network = buckets_[b]->unknown_network()) {
+      if (!network_) network_ = measure_network(comm_, step);
+      *network = *network_;
+    }
+    const bool traced = options_.trace != nullptr && options_.trace->on();
+    const EncodeWatch watch(!traced ? EncodeWatch::Report{} : [&](auto start) {
+      record("encode", b, start);
+    });
+    buckets_[b]->exchange(comm_, step);
+  }
+
   // What it has staged must not change under a roll-back.
   void wait_for_selector() {
     std::unique_lock lock(mutex_);
@@ -286,6 +301,8 @@ class GradientSync::Impl {
         buckets_[b]->roll_back(*stream_);
       }
     }
+    // The others may not have come as far as to measure it.
+    if (!commit) network_.reset();
     backend_.wait(backend_.record(*stream_));
     report_.committed = commit;
   }
@@ -355,6 +372,7 @@ class GradientSync::Impl {
   StepInfo step_;
   SyncReport report_;
   std::vector<std::uint64_t> totals_;  // per bucket, and of the notes
+  std::optional<Network> network_;     // once measured, for all buckets
   std::uint64_t note_ = 0;
   Clock::time_point began_;
   std::thread selector_;

@@ -11,7 +11,7 @@ namespace sluice {
 
 // What happened when, to be drawn as a timeline.
 struct Span {
-  std::string_view what;  // a literal: backward, select, wire, apply, wait
+  std::string_view what;  // a literal: backward, select, encode, ...
   std::size_t bucket = 0;
   std::uint64_t step = 0;
   std::chrono::steady_clock::time_point begin;

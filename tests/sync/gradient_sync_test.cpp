@@ -234,8 +234,8 @@ Fate drop_number(void* context, std::size_t from, std::size_t,
 
 // Whatever message of rank 0 is lost: after recover() all ranks have the step
 // or none has it, and the next one works.
-TEST(GradientSync, RecoversFromALostMessage) {
-  for (std::uint64_t lost = 0; lost < 8; ++lost) {
+void expect_recovery(const std::string& collective, std::uint64_t messages) {
+  for (std::uint64_t lost = 0; lost < messages; ++lost) {
     ManualClock clock;
     auto ranks = make_thread_ranks(3, {&clock, &drop_number, &lost});
     std::vector<int> committed(3, -1);
@@ -243,7 +243,7 @@ TEST(GradientSync, RecoversFromALostMessage) {
     run_ranks(ranks, [&](std::size_t r) {
       Job job;
       job.plan = "single";
-      job.collective = "balanced";
+      job.collective = collective;
       auto backend = make_backend("cpu/portable");
       SyncOptions options;
       options.plan = plan_of(job);
@@ -268,6 +268,24 @@ TEST(GradientSync, RecoversFromALostMessage) {
     EXPECT_EQ(committed[2], committed[0]) << "message " << lost;
     EXPECT_EQ(last[1], last[0]);
   }
+}
+
+TEST(GradientSync, RecoversFromALostMessage) { expect_recovery("balanced", 8); }
+
+// It measures the network and counts entries in its first step.
+TEST(GradientSync, RecoversFromALostMeasurement) {
+  expect_recovery("auto", 40);
+}
+
+TEST(GradientSync, MeasuresTheNetworkOnce) {
+  const auto messages = [](const std::string& collective) {
+    Job job;
+    job.collective = collective;
+    job.steps = 1;
+    return run(job)[0][0].report.traffic.messages_sent;
+  };
+  // 22 shifts, the result to two ranks, and each bucket's count to two.
+  EXPECT_LT(messages("auto"), messages("allgather") + 22 + 2 + 2 * 5 + 1);
 }
 
 TEST(GradientSync, SaysWhatIsWrong) {
@@ -300,20 +318,23 @@ TEST(GradientSync, SaysWhatIsWrong) {
 }
 
 TEST(GradientSync, TracesWhatHappens) {
-  auto ranks = make_thread_ranks(1);
-  auto backend = make_backend("cpu/portable");
-  Trace trace;
-  trace.turn(true);
-  SyncOptions options;
-  options.plan = plan_of({});
-  options.trace = &trace;
-  GradientSync sync(*ranks[0], *backend, kTensors, options);
-  Gradients g = gradients_of(0, 0);
-  sync.begin(0);
-  for (std::size_t t = 0; t < g.size(); ++t) sync.ready(t, g[t].data());
-  sync.finish();
+  auto ranks = make_thread_ranks(2);
+  std::vector<Trace> traces(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend("cpu/portable");
+    traces[r].turn(true);
+    SyncOptions options;
+    options.plan = plan_of({});
+    options.trace = &traces[r];
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    Gradients g = gradients_of(r, 0);
+    sync.begin(0);
+    for (std::size_t t = 0; t < g.size(); ++t) sync.ready(t, g[t].data());
+    sync.finish();
+  });
+  const Trace& trace = traces[0];
   for (const std::string_view what :
-       {"backward", "select", "wire", "apply", "wait"}) {
+       {"backward", "select", "encode", "wire", "apply", "wait"}) {
     EXPECT_TRUE(std::any_of(trace.spans().begin(), trace.spans().end(),
                             [&](const Span& s) {
                               return s.what == what && s.end >= s.begin &&
