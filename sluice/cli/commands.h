@@ -15,5 +15,6 @@ void add_bench_collective(CLI::App& bench);
 void add_probe(CLI::App& app);
 // Says what to install, in a build without torch.
 void add_train(CLI::App& app);
+void add_compare(CLI::App& app);
 
 }  // namespace sluice

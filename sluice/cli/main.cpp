@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   sluice::add_bench(app);
   sluice::add_probe(app);
   sluice::add_train(app);
+  sluice::add_compare(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& e) {

@@ -18,8 +18,10 @@ std::string cell(const nlohmann::ordered_json& value, const Column& column) {
                      value.get<double>() * column.scale);
 }
 
-std::string table(const std::vector<nlohmann::ordered_json>& rows,
-                  const std::vector<Column>& columns) {
+// As people see them, the titles first.
+std::vector<std::vector<std::string>> cells(
+    const std::vector<nlohmann::ordered_json>& rows,
+    const std::vector<Column>& columns) {
   std::vector<std::vector<std::string>> lines(1);
   for (const Column& c : columns) lines[0].emplace_back(c.title);
   for (const auto& row : rows) {
@@ -29,6 +31,12 @@ std::string table(const std::vector<nlohmann::ordered_json>& rows,
       lines.back().push_back(it == row.end() ? "-" : cell(*it, c));
     }
   }
+  return lines;
+}
+
+std::string table(const std::vector<nlohmann::ordered_json>& rows,
+                  const std::vector<Column>& columns) {
+  const auto lines = cells(rows, columns);
   std::vector<std::size_t> widths(columns.size(), 0);
   for (const auto& line : lines) {
     for (std::size_t c = 0; c < line.size(); ++c) {
@@ -44,6 +52,21 @@ std::string table(const std::vector<nlohmann::ordered_json>& rows,
                   : fmt::format("{:>{}}", line[c], widths[c]);
       out += c + 1 < line.size() ? "  " : "\n";
     }
+  }
+  return out;
+}
+
+std::string markdown(const std::vector<nlohmann::ordered_json>& rows,
+                     const std::vector<Column>& columns) {
+  std::string out;
+  bool titles = true;
+  for (const auto& line : cells(rows, columns)) {
+    for (const std::string& text : line) out += "| " + text + " ";
+    out += "|\n";
+    if (!titles) continue;
+    for (const Column& c : columns) out += c.spec.empty() ? "|---" : "|---:";
+    out += "|\n";
+    titles = false;
   }
   return out;
 }
@@ -85,6 +108,8 @@ std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
   switch (format) {
     case Format::kTable:
       return table(rows, columns);
+    case Format::kMarkdown:
+      return markdown(rows, columns);
     case Format::kCsv:
       return csv(rows);
     case Format::kJson:

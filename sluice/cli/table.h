@@ -8,7 +8,7 @@
 
 namespace sluice {
 
-enum class Format { kTable, kCsv, kJson };
+enum class Format { kTable, kMarkdown, kCsv, kJson };
 
 // How a column is shown to people; machines get every key of a row.
 struct Column {
@@ -18,8 +18,8 @@ struct Column {
   double scale = 1;       // numbers are multiplied by it first
 };
 
-// Rows (JSON objects with equal keys) as an aligned table, as CSV or as a JSON
-// array.
+// Rows (JSON objects with equal keys) as an aligned table, as one in Markdown,
+// as CSV or as a JSON array.
 std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
                        const std::vector<Column>& columns, Format format);
 

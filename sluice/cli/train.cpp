@@ -51,6 +51,8 @@ struct Options {
   bool resumes = false;
   bool overwrite = false;
   bool json = false;
+  bool check = false;
+  bool print_config = false;
   LaunchOptions launch;
 };
 
@@ -234,6 +236,10 @@ void add_train(CLI::App& app) {
   command->add_flag("--overwrite", o->overwrite,
                     "Replace the run that is in --out");
   command->add_flag("--json", o->json, "Print the summary as JSON");
+  command->add_flag("--check", o->check,
+                    "Check the configuration and the data, then end");
+  command->add_flag("--print-config", o->print_config,
+                    "Print the configuration as JSON, for --config, then end");
   add_launch_options(*command, o->launch);
   // The last one wins, so that scripts can append.
   for (CLI::Option* option : command->get_options()) {
@@ -243,7 +249,10 @@ void add_train(CLI::App& app) {
     o->resumes = resume->count() > 0;
     const TrainConfig config = configure(*command, *o);
     train_options(*o, config);
-    check_training(config);
+    // A configuration may be printed where its data are not.
+    if (o->check || !o->print_config) check_training(config);
+    if (o->print_config) fmt::print("{}", to_json(config));
+    if (o->check || o->print_config) return;
     run_ranks(o->launch, [&](Communicator& comm) { train(*o, config, comm); });
   });
 }

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+// What the folder of a run says about it.
+
+namespace sluice {
+
+// Seconds are those of training steps, without evaluation and checkpoints.
+struct RunRecord {
+  struct Loss {
+    double step = 0;
+    double seconds = 0;
+    double loss = 0;
+  };
+  struct Accuracy {
+    double step = 0;
+    double seconds = 0;
+    double accuracy = 0;
+  };
+
+  bool begun = false;     // there is a run
+  bool finished = false;  // to its end
+  std::string failure;    // why the last try failed; empty if it did not
+  nlohmann::ordered_json config;  // null if there is none
+
+  std::vector<Loss> losses;  // one per window of steps that was logged
+  std::vector<Accuracy> accuracies;
+  double step_s = 0;  // the median over windows
+  double bytes_per_step = 0;
+  double density = 0;  // of what is sent
+  double k_hat_over_k = 0;
+  double wall_s = 0;  // roughly what it took, with everything
+
+  double final_accuracy() const { return accuracies.back().accuracy; }
+  double best_accuracy() const;
+  // When an evaluation first came to `target`.
+  std::optional<double> seconds_to(double target) const;
+};
+
+// Files that compare puts into a run folder beside those of the run.
+inline constexpr const char* kFailureFile = "failure.txt";
+inline constexpr const char* kLogFile = "log.txt";
+
+// Never throws for what is missing or half written: that is not there.
+RunRecord read_run(const std::string& folder);
+
+// The first key in which the configuration of a run is not `wanted`, as
+// "lr is 0.05, not 0.1"; empty if none. `defaults` serve for keys that a run of
+// an older version lacks; its folder does not matter.
+std::string config_difference(const nlohmann::ordered_json& run,
+                              const nlohmann::ordered_json& wanted,
+                              const nlohmann::ordered_json& defaults);
+
+// All of a file; empty if it cannot be read.
+std::string read_file_or_nothing(const std::string& path);
+
+}  // namespace sluice
