@@ -1,7 +1,5 @@
 #include "sluice/torch/models/convnets.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-
 #include "sluice/core/error.h"
 #include "sluice/torch/models/init.h"
 #include "sluice/torch/models/padding.h"
@@ -9,53 +7,41 @@
 namespace sluice {
 
 MnistNet::MnistNet(const Params& params, const Input& input)
-    : dropout_(params.dropout),
-      noise_(at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{0})) {
+    : dropout_(params.dropout) {
   require(input.height >= 16 && input.width >= 16,
           "[model 'mnistnet'] images must be at least 16 x 16, got ",
           input.height, " x ", input.width);
   const auto shrunk = [](std::int64_t side) {
     return ((side - 4) / 2 - 4) / 2;
   };
-  conv1_ = register_module("conv1", torch::nn::Conv2d(input.channels, 10, 5));
-  conv2_ = register_module("conv2", torch::nn::Conv2d(10, 20, 5));
+  conv1_ = register_module("conv1", Conv(input.channels, 10, 5));
+  conv2_ = register_module("conv2", Conv(10, 20, 5));
   fc1_ = register_module(
-      "fc1",
-      torch::nn::Linear(20 * shrunk(input.height) * shrunk(input.width), 50));
-  fc2_ = register_module("fc2", torch::nn::Linear(50, input.classes));
+      "fc1", Linear(20 * shrunk(input.height) * shrunk(input.width), 50));
+  fc2_ = register_module("fc2", Linear(50, input.classes));
 }
 
 torch::Tensor MnistNet::forward(const torch::Tensor& images) {
+  const double share = is_training() ? dropout_ : 0;
   torch::Tensor x =
       torch::relu(torch::max_pool2d(conv1_->forward(images), {2, 2}));
-  x = torch::relu(torch::max_pool2d(drop(conv2_->forward(x)), {2, 2}));
-  x = drop(torch::relu(fc1_->forward(x.flatten(1))));
+  x = noise()->drop_channels(conv2_->forward(x), share);
+  x = torch::relu(torch::max_pool2d(x, {2, 2}));
+  x = noise()->drop(torch::relu(fc1_->forward(x.flatten(1))), share);
   return fc2_->forward(x);
 }
-
-void MnistNet::seed_noise(std::uint64_t seed) { noise_.set_current_seed(seed); }
 
 void MnistNet::draw_parameters(torch::Generator& generator) {
   init_uniform(*this, generator);
 }
 
-torch::Tensor MnistNet::drop(const torch::Tensor& x) {
-  if (!is_training() || dropout_ == 0) return x;
-  std::vector<std::int64_t> shape = {x.size(0), x.size(1)};
-  shape.resize(static_cast<std::size_t>(x.dim()), 1);
-  // Drawn on the host: every device gets the same mask.
-  const torch::Tensor kept =
-      torch::empty(shape).bernoulli_(1 - dropout_, noise_);
-  return x * (kept / (1 - dropout_)).to(x.device());
-}
-
 Lenet::Lenet(const Params&, const Input& input)
     : padding_(padding_to_32("lenet", input)) {
-  conv1_ = register_module("conv1", torch::nn::Conv2d(input.channels, 6, 5));
-  conv2_ = register_module("conv2", torch::nn::Conv2d(6, 16, 5));
-  fc1_ = register_module("fc1", torch::nn::Linear(16 * 5 * 5, 120));
-  fc2_ = register_module("fc2", torch::nn::Linear(120, 84));
-  fc3_ = register_module("fc3", torch::nn::Linear(84, input.classes));
+  conv1_ = register_module("conv1", Conv(input.channels, 6, 5));
+  conv2_ = register_module("conv2", Conv(6, 16, 5));
+  fc1_ = register_module("fc1", Linear(16 * 5 * 5, 120));
+  fc2_ = register_module("fc2", Linear(120, 84));
+  fc3_ = register_module("fc3", Linear(84, input.classes));
 }
 
 torch::Tensor Lenet::forward(const torch::Tensor& images) {

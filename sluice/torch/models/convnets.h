@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sluice/torch/models/layers.h"
 #include "sluice/torch/models/model.h"
 
 namespace sluice {
@@ -22,17 +23,13 @@ class MnistNet final : public Model {
 
   MnistNet(const Params& params, const Input& input);
   torch::Tensor forward(const torch::Tensor& images) override;
-  void seed_noise(std::uint64_t seed) override;
 
  private:
   void draw_parameters(torch::Generator& generator) override;
-  // Zeroes elements or, of a convolution's output, whole channels.
-  torch::Tensor drop(const torch::Tensor& x);
 
   double dropout_;
-  torch::Generator noise_;
-  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
-  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr};
+  Conv conv1_{nullptr}, conv2_{nullptr};
+  Linear fc1_{nullptr}, fc2_{nullptr};
 };
 
 // LeNet-5 (LeCun et al. 1998) as it is built today: ReLU and max-pooling, full
@@ -53,8 +50,8 @@ class Lenet final : public Model {
   void draw_parameters(torch::Generator& generator) override;
 
   std::int64_t padding_;
-  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
-  torch::nn::Linear fc1_{nullptr}, fc2_{nullptr}, fc3_{nullptr};
+  Conv conv1_{nullptr}, conv2_{nullptr};
+  Linear fc1_{nullptr}, fc2_{nullptr}, fc3_{nullptr};
 };
 
 }  // namespace sluice

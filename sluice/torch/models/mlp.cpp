@@ -1,33 +1,16 @@
 #include "sluice/torch/models/mlp.h"
 
-#include <cmath>
-
 #include "sluice/core/error.h"
 #include "sluice/torch/models/init.h"
-#include "sluice/torch/number_list.h"
+#include "sluice/torch/models/widths.h"
 
 namespace sluice {
-namespace {
-
-std::vector<std::int64_t> parse_widths(const std::string& text) {
-  const std::string_view what = "[model 'mlp'] parameter 'widths'";
-  std::vector<std::int64_t> widths;
-  for (const double width : parse_number_list(what, text)) {
-    require(width >= 1 && width <= 1e6 && width == std::floor(width), what,
-            " must be whole numbers from 1 to 1000000, got '", text, "'");
-    widths.push_back(static_cast<std::int64_t>(width));
-  }
-  return widths;
-}
-
-}  // namespace
-
 DenseModel::DenseModel(const std::vector<std::int64_t>& widths,
                        const Input& input) {
   std::int64_t inputs = input.pixels();
   const auto add = [&](std::int64_t outputs) {
     layers_.push_back(register_module(concat("fc", layers_.size() + 1),
-                                      torch::nn::Linear(inputs, outputs)));
+                                      Linear(inputs, outputs)));
     inputs = outputs;
   };
   for (const std::int64_t width : widths) add(width);
@@ -47,6 +30,6 @@ void DenseModel::draw_parameters(torch::Generator& generator) {
 }
 
 Mlp::Mlp(const Params& params, const Input& input)
-    : DenseModel(parse_widths(params.widths), input) {}
+    : DenseModel(parse_widths(kName, params.widths), input) {}
 
 }  // namespace sluice

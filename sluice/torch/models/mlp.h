@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/torch/models/layers.h"
 #include "sluice/torch/models/model.h"
 
 namespace sluice {
@@ -20,7 +21,7 @@ class DenseModel : public Model {
  private:
   void draw_parameters(torch::Generator& generator) override;
 
-  std::vector<torch::nn::Linear> layers_;
+  std::vector<Linear> layers_;
 };
 
 // Softmax regression, the `lr` of the papers; 7,850 parameters on MNIST.

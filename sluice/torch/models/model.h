@@ -9,6 +9,7 @@
 
 #include "sluice/core/registry.h"
 #include "sluice/torch/input.h"
+#include "sluice/torch/models/noise.h"
 
 namespace sluice {
 
@@ -28,10 +29,15 @@ class Model : public torch::nn::Module {
   // Seeds what forward draws while training (dropout). Given a hash of (seed,
   // rank, step) before every step, a run that resumes draws what it would have
   // drawn; never called, models that draw use the same numbers every time.
-  virtual void seed_noise(std::uint64_t) {}
+  void seed_noise(std::uint64_t seed) { noise_->seed(seed); }
+
+ protected:
+  const std::shared_ptr<Noise>& noise() const { return noise_; }
 
  private:
   virtual void draw_parameters(torch::Generator& generator) = 0;
+
+  std::shared_ptr<Noise> noise_ = std::make_shared<Noise>();
 };
 
 using ModelEntry = RegistryEntry<Model, const Input&>;

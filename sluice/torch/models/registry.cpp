@@ -1,10 +1,13 @@
 #include <array>
 
+#include "sluice/torch/models/alexnet.h"
 #include "sluice/torch/models/convnets.h"
+#include "sluice/torch/models/imagenet_resnet.h"
 #include "sluice/torch/models/mlp.h"
 #include "sluice/torch/models/model.h"
 #include "sluice/torch/models/resnet.h"
 #include "sluice/torch/models/vgg.h"
+#include "sluice/torch/models/vit.h"
 
 namespace sluice {
 namespace {
@@ -18,7 +21,18 @@ constexpr std::array kModels = {
     registry_entry<Resnet20, Model, const Input&>(),
     registry_entry<Resnet56, Model, const Input&>(),
     registry_entry<Resnet110, Model, const Input&>(),
+    registry_entry<Resnet18, Model, const Input&>(),
+    registry_entry<Resnet34, Model, const Input&>(),
+    registry_entry<Resnet50, Model, const Input&>(),
+    registry_entry<Resnet101, Model, const Input&>(),
+    registry_entry<Resnet152, Model, const Input&>(),
     registry_entry<Vgg16, Model, const Input&>(),
+    registry_entry<Vgg19, Model, const Input&>(),
+    registry_entry<Alexnet, Model, const Input&>(),
+    registry_entry<VitTiny, Model, const Input&>(),
+    registry_entry<VitSmall, Model, const Input&>(),
+    registry_entry<VitBase, Model, const Input&>(),
+    registry_entry<VitLarge, Model, const Input&>(),
 };
 
 }  // namespace

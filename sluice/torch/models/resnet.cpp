@@ -6,12 +6,9 @@
 namespace sluice {
 namespace {
 
-torch::nn::Conv2d conv3x3(std::int64_t inputs, std::int64_t outputs,
-                          std::int64_t stride) {
-  return torch::nn::Conv2d(torch::nn::Conv2dOptions(inputs, outputs, 3)
-                               .stride(stride)
-                               .padding(1)
-                               .bias(false));
+Conv conv3x3(std::int64_t inputs, std::int64_t outputs, std::int64_t stride) {
+  return Conv(inputs, outputs, 3,
+              ConvImpl::Options{.stride = stride, .padding = 1, .bias = false});
 }
 
 class BlockImpl : public torch::nn::Module {
@@ -20,9 +17,9 @@ class BlockImpl : public torch::nn::Module {
       : new_channels_(outputs - inputs) {
     const std::int64_t stride = new_channels_ == 0 ? 1 : 2;
     conv1_ = register_module("conv1", conv3x3(inputs, outputs, stride));
-    bn1_ = register_module("bn1", torch::nn::BatchNorm2d(outputs));
+    bn1_ = register_module("bn1", BatchNorm(outputs));
     conv2_ = register_module("conv2", conv3x3(outputs, outputs, 1));
-    bn2_ = register_module("bn2", torch::nn::BatchNorm2d(outputs));
+    bn2_ = register_module("bn2", BatchNorm(outputs));
   }
 
   torch::Tensor forward(const torch::Tensor& x) {
@@ -42,8 +39,8 @@ class BlockImpl : public torch::nn::Module {
   }
 
   std::int64_t new_channels_;
-  torch::nn::Conv2d conv1_{nullptr}, conv2_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr}, bn2_{nullptr};
+  Conv conv1_{nullptr}, conv2_{nullptr};
+  BatchNorm bn1_{nullptr}, bn2_{nullptr};
 };
 TORCH_MODULE(Block);
 
@@ -54,7 +51,7 @@ Resnet::Resnet(std::string_view name, std::int64_t blocks, const Input& input) {
           "'] images must be at least 4 x 4, got ", input.height, " x ",
           input.width);
   conv1_ = register_module("conv1", conv3x3(input.channels, 16, 1));
-  bn1_ = register_module("bn1", torch::nn::BatchNorm2d(16));
+  bn1_ = register_module("bn1", BatchNorm(16));
   torch::nn::Sequential stages;
   std::int64_t channels = 16;
   for (const std::int64_t outputs : {16, 32, 64}) {
@@ -64,7 +61,7 @@ Resnet::Resnet(std::string_view name, std::int64_t blocks, const Input& input) {
     }
   }
   stages_ = register_module("blocks", stages);
-  fc_ = register_module("fc", torch::nn::Linear(64, input.classes));
+  fc_ = register_module("fc", Linear(64, input.classes));
 }
 
 torch::Tensor Resnet::forward(const torch::Tensor& images) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sluice/torch/models/layers.h"
 #include "sluice/torch/models/model.h"
 
 namespace sluice {
@@ -23,10 +24,10 @@ class Resnet : public Model {
  private:
   void draw_parameters(torch::Generator& generator) override;
 
-  torch::nn::Conv2d conv1_{nullptr};
-  torch::nn::BatchNorm2d bn1_{nullptr};
+  Conv conv1_{nullptr};
+  BatchNorm bn1_{nullptr};
   torch::nn::Sequential stages_{nullptr};
-  torch::nn::Linear fc_{nullptr};
+  Linear fc_{nullptr};
 };
 
 // 269,722 parameters on CIFAR-10.

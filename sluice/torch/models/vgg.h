@@ -1,30 +1,85 @@
 #pragma once
 
+#include <array>
+
+#include "sluice/torch/models/form.h"
+#include "sluice/torch/models/layers.h"
 #include "sluice/torch/models/model.h"
 
 namespace sluice {
 
-// VGG-16 (Simonyan, Zisserman 2015) as it is used on CIFAR: 13 convolutions of
-// 3 x 3 with bias and batch normalisation, five max-poolings, one linear layer
-// of 512 to the classes; init_he. Images of 32 x 32, or of 28 x 28, which are
-// padded. 14,728,266 parameters in 54 tensors on CIFAR-10.
-class Vgg16 final : public Model {
+// VGG (Simonyan, Zisserman 2015): five stages of 3 x 3 convolutions with bias,
+// each with a max-pooling after it, then linear layers. Tensors are named as in
+// torchvision.
+//
+// The ImageNet form pools to 7 x 7 and has two inner linear layers of 4096 with
+// dropout, and no normalisation unless `bn` asks for it; init_vgg; images of
+// 32 x 32 at least. The form for small images, of 32 x 32, or of 28 x 28, which
+// are padded, has batch normalisation and one linear layer, called `fc`;
+// init_he. Inner layers (`widths`) make it the one of the ADTopk jobs.
+class Vgg : public Model {
  public:
-  static constexpr std::string_view kName = "vgg16";
-  static constexpr std::string_view kSummary =
-      "VGG-16 with batch normalisation for small images";
-  struct Params {};
-  static ParamList list(Params&) { return {}; }
+  struct Params {
+    std::string form = "auto";
+    std::string bn = "auto";
+    std::string widths = "auto";
+    double dropout = 0.5;
+  };
+  static ParamList list(Params& p) {
+    return {
+        {"form", &p.form, "auto: cifar for images under 64 x 64", 0, 0, kForms},
+        {"bn",
+         &p.bn,
+         "batch normalisation: true, false or, as the form has it, auto",
+         0,
+         0,
+         {"auto", "true", "false"}},
+        {"widths", &p.widths,
+         "of the inner linear layers, joined by '-'; auto: 4096-4096, or "
+         "none in form cifar"},
+        {"dropout", &p.dropout, "after every inner linear layer", 0, 0.99}};
+  }
 
-  Vgg16(const Params&, const Input& input);
   torch::Tensor forward(const torch::Tensor& images) override;
+
+ protected:
+  // Convolutions per stage.
+  Vgg(std::string_view name, const std::array<int, 5>& stages,
+      const Params& params, const Input& input);
 
  private:
   void draw_parameters(torch::Generator& generator) override;
+  torch::nn::Sequential inner_layers(std::int64_t inputs,
+                                     const std::vector<std::int64_t>& widths,
+                                     double dropout, std::int64_t classes);
 
-  std::int64_t padding_;
+  bool imagenet_;
+  std::int64_t padding_ = 0;
   torch::nn::Sequential features_{nullptr};
-  torch::nn::Linear fc_{nullptr};
+  torch::nn::Sequential classifier_{nullptr};
+  Linear fc_{nullptr};  // in place of `classifier_`
+};
+
+// Parameters on ImageNet: 138,357,544 (with bn: 138,365,992); on CIFAR-10:
+// 14,728,266 in 54 tensors; on CIFAR-100 with widths=4096-4096: 34,015,396.
+class Vgg16 final : public Vgg {
+ public:
+  static constexpr std::string_view kName = "vgg16";
+  static constexpr std::string_view kSummary =
+      "VGG-16: 13 convolutions and linear layers";
+  Vgg16(const Params& params, const Input& input)
+      : Vgg(kName, {2, 2, 3, 3, 3}, params, input) {}
+};
+
+// Parameters on ImageNet: 143,667,240 (with bn: 143,678,248); on CIFAR-100 with
+// widths=4096-4096: 39,327,652.
+class Vgg19 final : public Vgg {
+ public:
+  static constexpr std::string_view kName = "vgg19";
+  static constexpr std::string_view kSummary =
+      "VGG-19: 16 convolutions and linear layers";
+  Vgg19(const Params& params, const Input& input)
+      : Vgg(kName, {2, 2, 4, 4, 4}, params, input) {}
 };
 
 }  // namespace sluice

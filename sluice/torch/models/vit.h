@@ -1,0 +1,90 @@
+#pragma once
+
+#include "sluice/torch/models/layers.h"
+#include "sluice/torch/models/model.h"
+
+namespace sluice {
+
+// A vision transformer (Dosovitskiy et al. 2021): square patches of the image
+// as tokens, a class token, learned positions, blocks of attention and of two
+// linear layers with GELU, normalisation first; the class token's last state
+// is what the head sees. Tensors are named as in timm (`blocks.0.attn.qkv`);
+// init_transformer, and the class token and positions like weights. Sides of
+// images must be multiples of the patch.
+class Vit : public Model {
+ public:
+  struct Params {
+    std::int64_t patch = 0;
+    double dropout = 0;
+  };
+  static ParamList list(Params& p) {
+    return {
+        {"patch", &p.patch,
+         "side of a patch in pixels; 0: 16, or 4 on images under 64 x 64", 0,
+         1024},
+        {"dropout", &p.dropout,
+         "after positions, attention and linear layers of blocks", 0, 0.99}};
+  }
+
+  torch::Tensor forward(const torch::Tensor& images) override;
+
+ protected:
+  struct Size {
+    std::int64_t width;
+    std::int64_t depth;
+    std::int64_t heads;
+  };
+  Vit(std::string_view name, const Size& size, const Params& params,
+      const Input& input);
+
+ private:
+  void draw_parameters(torch::Generator& generator) override;
+
+  torch::Tensor cls_token_, pos_embed_;
+  torch::nn::Sequential patches_{nullptr}, blocks_{nullptr};
+  Dropout dropout_{nullptr};
+  LayerNorm norm_{nullptr};
+  Linear head_{nullptr};
+};
+
+// Parameters on ImageNet: 5,717,416.
+class VitTiny final : public Vit {
+ public:
+  static constexpr std::string_view kName = "vit-tiny";
+  static constexpr std::string_view kSummary =
+      "vision transformer of 12 blocks, width 192, 3 heads";
+  VitTiny(const Params& params, const Input& input)
+      : Vit(kName, {192, 12, 3}, params, input) {}
+};
+
+// 22,050,664.
+class VitSmall final : public Vit {
+ public:
+  static constexpr std::string_view kName = "vit-small";
+  static constexpr std::string_view kSummary =
+      "vision transformer of 12 blocks, width 384, 6 heads";
+  VitSmall(const Params& params, const Input& input)
+      : Vit(kName, {384, 12, 6}, params, input) {}
+};
+
+// 86,567,656.
+class VitBase final : public Vit {
+ public:
+  static constexpr std::string_view kName = "vit-base";
+  static constexpr std::string_view kSummary =
+      "vision transformer of 12 blocks, width 768, 12 heads";
+  VitBase(const Params& params, const Input& input)
+      : Vit(kName, {768, 12, 12}, params, input) {}
+};
+
+// 304,326,632.
+class VitLarge final : public Vit {
+ public:
+  static constexpr std::string_view kName = "vit-large";
+  static constexpr std::string_view kSummary =
+      "vision transformer of 24 blocks, width 1024, 16 heads";
+  VitLarge(const Params& params, const Input& input)
+      : Vit(kName, {1024, 24, 16}, params, input) {}
+};
+
+}  // namespace sluice
