@@ -1,5 +1,7 @@
 #include "sluice/torch/data/loader.h"
 
+#include <atomic>
+
 #include "torch_support.h"
 
 namespace sluice::testing {
@@ -94,6 +96,117 @@ TEST_F(LoaderTest, ResumesExactly) {
   }
 }
 
+bool same(const Batch& a, const Batch& b) {
+  return torch::equal(a.images, b.images) && torch::equal(a.labels, b.labels);
+}
+
+TEST_F(LoaderTest, ThreadsAndPrefetchChangeNothing) {
+  const SamplerOptions options = {.batch = 6, .rank = 1, .ranks = 2, .seed = 4};
+  for (const std::size_t threads : {1, 3}) {
+    for (const std::size_t prefetch : {0, 1, 5}) {
+      Loader plain(*data_, options);
+      Loader ahead(*data_, options, {threads, prefetch});
+      // Into the fourth epoch.
+      for (int i = 0; i < 11; ++i) {
+        EXPECT_TRUE(same(plain.next(), ahead.next())) << i;
+        EXPECT_EQ(plain.position(), ahead.position());
+      }
+    }
+  }
+}
+
+TEST_F(LoaderTest, ResumesAtWhatWasHandedOut) {
+  const SamplerOptions options = {.batch = 4, .seed = 9};
+  Loader through(*data_, options, {2, 4});
+  for (int i = 0; i < 13; ++i) through.next();
+  EXPECT_EQ(through.position(), (Position{1, 3}));
+  Loader resumed(*data_, options, {3, 2});
+  // What was made ahead of here must go.
+  resumed.next();
+  resumed.seek(through.position());
+  for (int i = 0; i < 9; ++i) EXPECT_TRUE(same(through.next(), resumed.next()));
+}
+
+// As the others, but sample 7 cannot be read for now, and 9 is replaced.
+class Damaged final : public Dataset {
+ public:
+  explicit Damaged(const Dataset& good) : Dataset(good.input()), good_(good) {}
+  std::size_t size() const override { return good_.size(); }
+  std::int64_t label(std::size_t index) const override {
+    return good_.label(index);
+  }
+  Rendered render(std::size_t index, std::optional<std::uint64_t> random,
+                  std::span<float> out) const override {
+    if (index == 7 && broken) throw std::runtime_error("7 is broken");
+    Rendered rendered = good_.render(index, random, out);
+    if (index == 9) rendered.problem = "9 was broken";
+    return rendered;
+  }
+  bool is_slow() const override { return true; }
+
+  std::atomic<bool> broken = true;
+
+ private:
+  const Dataset& good_;
+};
+
+TEST_F(LoaderTest, ErrorsComeWithTheirBatchAndCanBeMended) {
+  Damaged damaged(*data_);
+  for (const LoaderOptions& how : {LoaderOptions{0, 0}, LoaderOptions{3, 3}}) {
+    damaged.broken = true;
+    const SamplerOptions options = {.batch = 5, .seed = 2};
+    Loader plain(*data_, options);
+    Loader loader(damaged, options, how);
+    std::uint64_t replaced = 0;
+    int errors = 0;
+    while (loader.position().epoch < 2) {
+      const Position before = loader.position();
+      Batch batch;
+      try {
+        batch = loader.next();
+      } catch (const std::runtime_error& e) {
+        EXPECT_STREQ(e.what(), "7 is broken");
+        EXPECT_EQ(loader.position(), before);
+        damaged.broken = false;
+        ++errors;
+        continue;
+      }
+      EXPECT_TRUE(same(batch, plain.next()));
+      replaced += batch.outcome.replaced;
+      if (batch.outcome.replaced > 0) {
+        EXPECT_EQ(batch.outcome.problem, "9 was broken");
+      }
+    }
+    EXPECT_EQ(errors, 1);
+    EXPECT_EQ(replaced, 2U);
+  }
+}
+
+TEST_F(LoaderTest, UsesThreadsWhereTheyPay) {
+  EXPECT_EQ(data_threads(*data_, 0, 1), 0U);
+  EXPECT_EQ(data_threads(*data_, 3, 1), 3U);
+  const Damaged slow(*data_);
+  const std::size_t alone = data_threads(slow, 0, 1);
+  EXPECT_GE(alone, 1U);
+  EXPECT_LE(alone, 8U);
+  EXPECT_EQ(data_threads(slow, 0, 100000), 1U);
+  EXPECT_EQ(data_threads(slow, 5, 4), 5U);
+}
+
+TEST_F(LoaderTest, EvaluatesTheSameAhead) {
+  for (const LoaderOptions& how : {LoaderOptions{0, 2}, LoaderOptions{2, 3}}) {
+    EvaluationLoader loader(*data_, {3, 38}, 8, how);
+    std::uint64_t at = 3;
+    while (const auto batch = loader.next()) {
+      const std::uint64_t end = std::min<std::uint64_t>(at + 8, 38);
+      EXPECT_TRUE(same(*batch, evaluation_batch(*data_, {at, end})));
+      at = end;
+    }
+    EXPECT_EQ(at, 38U);
+    EXPECT_FALSE(loader.next());
+  }
+}
+
 TEST_F(LoaderTest, EvaluatesEverySampleAsItIs) {
   std::int64_t next = 0;
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
@@ -105,7 +218,7 @@ TEST_F(LoaderTest, EvaluatesEverySampleAsItIs) {
   EXPECT_EQ(next, 40);
   const Batch one = evaluation_batch(*data_, {7, 8});
   std::vector<float> plain(3072);
-  data_->render_plain(7, plain);
+  data_->render(7, {}, plain);
   EXPECT_TRUE(torch::equal(one.images.flatten(), torch::tensor(plain)));
   EXPECT_EQ(evaluation_batch(*data_, {7, 7}).images.size(0), 0);
   EXPECT_EQ(message_of<std::invalid_argument>([&] {

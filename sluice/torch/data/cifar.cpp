@@ -23,10 +23,11 @@ ParamList CifarDataset::list(Params& p) {
 
 CifarDataset::CifarDataset(const Kind& kind, const Params& params,
                            const DatasetPlace& place)
-    : Dataset(kind.owner, load(kind, params, place)) {}
+    : MemoryDataset(kind.owner, load(kind, params, place)) {}
 
-Dataset::Content CifarDataset::load(const Kind& kind, const Params& params,
-                                    const DatasetPlace& place) {
+MemoryDataset::Content CifarDataset::load(const Kind& kind,
+                                          const Params& params,
+                                          const DatasetPlace& place) {
   const bool training = place.split == Split::kTrain;
   const auto& names = training ? kind.train : kind.test;
   const auto total =

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sluice/torch/data/dataset.h"
+#include "sluice/torch/data/memory_dataset.h"
 
 namespace sluice {
 
@@ -8,7 +8,7 @@ namespace sluice {
 // (CIFAR-100: coarse, then fine) and 3072 bytes of red, green, blue.
 //
 // The folder is the one that the archive unpacks to, or the one above it.
-class CifarDataset : public Dataset {
+class CifarDataset : public MemoryDataset {
  public:
   struct Params {
     std::int64_t train = 50000;

@@ -2,13 +2,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "sluice/core/registry.h"
-#include "sluice/torch/data/augment.h"
 #include "sluice/torch/input.h"
 
 namespace sluice {
@@ -22,7 +21,14 @@ struct DatasetPlace {
   std::string folder;
 };
 
-// Labelled images, all in memory as bytes (channels x height x width each).
+// What was made of a sample.
+struct Rendered {
+  std::int64_t label = 0;
+  // Why another sample took its place; empty if none did.
+  std::string problem{};
+};
+
+// Labelled images, wherever they are.
 //
 // Thread-safe once made.
 class Dataset {
@@ -33,38 +39,25 @@ class Dataset {
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  const Input& input() const { return content_.input; }
-  std::size_t size() const { return content_.labels.size(); }
-  std::int64_t label(std::size_t index) const { return content_.labels[index]; }
-  std::span<const std::uint8_t> image(std::size_t index) const;
+  const Input& input() const { return input_; }
+  virtual std::size_t size() const = 0;
+  virtual std::int64_t label(std::size_t index) const = 0;
 
-  // What training does to its images; nothing in the test split.
-  const Augmentation& augmentation() const { return content_.augmentation; }
+  // Writes image `index`, normalised, as floats (channels x height x width).
+  // It is augmented if there are random bits, which alone decide how. Nothing
+  // but the arguments and the data decides about the result.
+  virtual Rendered render(std::size_t index,
+                          std::optional<std::uint64_t> random,
+                          std::span<float> out) const = 0;
 
-  // Writes image `index`, augmented and normalised, as floats. `random` alone
-  // decides the augmentation; see draw_change.
-  void render_augmented(std::size_t index, std::uint64_t random,
-                        std::span<float> out) const;
-  // The same without augmentation.
-  void render_plain(std::size_t index, std::span<float> out) const;
+  // Whether an image takes so long that threads of their own should make them.
+  virtual bool is_slow() const { return false; }
 
  protected:
-  struct Content {
-    Input input;
-    std::vector<std::uint8_t> images;
-    std::vector<std::uint8_t> labels;
-    std::vector<double> mean;  // per channel, of bytes / 255
-    std::vector<double> deviation;
-    Augmentation augmentation{};
-  };
-
-  // Throws std::runtime_error, beginning with "[`owner`]", if there are no
-  // images, another number of labels, or a label that is no class.
-  Dataset(std::string_view owner, Content content);
+  explicit Dataset(const Input& input) : input_(input) {}
 
  private:
-  Content content_;
-  Normalisation normalisation_;
+  Input input_;
 };
 
 using DatasetEntry = RegistryEntry<Dataset, const DatasetPlace&>;

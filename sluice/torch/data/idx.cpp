@@ -68,10 +68,10 @@ ParamList IdxDataset::list(Params& p) {
 
 IdxDataset::IdxDataset(const Kind& kind, const Params& params,
                        const DatasetPlace& place)
-    : Dataset(kind.owner, load(kind, params, place)) {}
+    : MemoryDataset(kind.owner, load(kind, params, place)) {}
 
-Dataset::Content IdxDataset::load(const Kind& kind, const Params& params,
-                                  const DatasetPlace& place) {
+MemoryDataset::Content IdxDataset::load(const Kind& kind, const Params& params,
+                                        const DatasetPlace& place) {
   const std::string folder =
       place.folder.empty() ? std::string(kind.folder) : place.folder;
   const auto paths =
@@ -92,7 +92,7 @@ Dataset::Content IdxDataset::load(const Kind& kind, const Params& params,
     labels.data.resize(keep);
   }
   content.images = std::move(images.data);
-  content.labels = std::move(labels.data);
+  content.labels.assign(labels.data.begin(), labels.data.end());
   content.mean = {kind.mean};
   content.deviation = {kind.deviation};
   return content;

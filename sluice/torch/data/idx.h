@@ -1,13 +1,13 @@
 #pragma once
 
-#include "sluice/torch/data/dataset.h"
+#include "sluice/torch/data/memory_dataset.h"
 
 namespace sluice {
 
 // Images of one channel in the IDX format: train-images-idx3-ubyte,
 // train-labels-idx1-ubyte, t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte,
 // as they are or as .gz.
-class IdxDataset : public Dataset {
+class IdxDataset : public MemoryDataset {
  public:
   struct Params {
     std::int64_t limit = 0;

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <numeric>
 
 #include "sluice/core/error.h"
@@ -10,58 +11,139 @@
 namespace sluice {
 namespace {
 
-// One batch; `render(index, out)` writes an image.
-template <class Render>
-Batch make_batch(const Dataset& dataset, std::span<const std::uint64_t> indices,
-                 const Render& render) {
-  const Input& input = dataset.input();
-  const auto count = static_cast<std::int64_t>(indices.size());
-  const auto pixels = static_cast<std::size_t>(input.pixels());
-  Batch batch;
-  batch.images =
-      torch::empty({count, input.channels, input.height, input.width});
-  batch.labels = torch::empty({count}, torch::kInt64);
-  auto* images = batch.images.data_ptr<float>();
-  auto* labels = batch.labels.data_ptr<std::int64_t>();
-  // Images are independent of each other, so threads cannot change them.
+// With torch's threads. Images are independent of each other, so threads
+// cannot change them.
+Outcome make_here(const Dataset& dataset, const Order& order) {
+  const auto count = static_cast<std::int64_t>(order.indices.size());
+  std::vector<std::string> problems(order.indices.size());
   at::parallel_for(0, count, 8, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) {
-      const auto at = static_cast<std::size_t>(i);
-      labels[i] = dataset.label(indices[at]);
-      render(indices[at], std::span(images + at * pixels, pixels));
+    for (auto i = static_cast<std::size_t>(begin);
+         i < static_cast<std::size_t>(end); ++i) {
+      problems[i] = make_sample(dataset, order, i).problem;
     }
   });
-  return batch;
+  Outcome outcome;
+  for (std::string& problem : problems) {
+    if (problem.empty()) continue;
+    if (outcome.replaced++ == 0) outcome.problem = std::move(problem);
+  }
+  return outcome;
 }
 
 }  // namespace
 
-Loader::Loader(const Dataset& dataset, const SamplerOptions& options)
-    : dataset_(dataset),
-      seed_(options.seed),
-      sampler_(dataset.size(), options) {}
+std::size_t data_threads(const Dataset& dataset, std::size_t asked,
+                         std::size_t workers) {
+  if (asked > 0) return asked;
+  if (!dataset.is_slow()) return 0;
+  // More than the cores only take time from each other; eight feed a model of
+  // some thousand images per second.
+  constexpr std::size_t kMost = 8;
+  const std::size_t cores = std::thread::hardware_concurrency();
+  return std::clamp<std::size_t>(cores / std::max<std::size_t>(workers, 1), 1,
+                                 kMost);
+}
+
+BatchQueue::BatchQueue(const Dataset& dataset, const LoaderOptions& options)
+    : dataset_(dataset), ahead_(options.threads > 0 ? options.prefetch : 0) {
+  if (options.threads > 0) {
+    maker_ = std::make_unique<SampleMaker>(dataset, options.threads);
+  }
+}
+
+void BatchQueue::push(std::vector<std::uint64_t> indices,
+                      std::optional<std::uint64_t> key) {
+  const Input& input = dataset_.input();
+  const auto count = static_cast<std::int64_t>(indices.size());
+  Waiting& next = waiting_.emplace_back();
+  next.batch.images =
+      torch::empty({count, input.channels, input.height, input.width});
+  next.batch.labels = torch::empty({count}, torch::kInt64);
+  Order order = {std::move(indices), key, next.batch.images.data_ptr<float>(),
+                 next.batch.labels.data_ptr<std::int64_t>()};
+  if (maker_) {
+    maker_->push(std::move(order));
+  } else {
+    next.order = std::move(order);
+  }
+}
+
+Batch BatchQueue::pop() {
+  Waiting oldest = std::move(waiting_.front());
+  waiting_.pop_front();
+  oldest.batch.outcome =
+      maker_ ? maker_->pop() : make_here(dataset_, oldest.order);
+  return std::move(oldest.batch);
+}
+
+void BatchQueue::clear() {
+  if (maker_) maker_->forget();
+  waiting_.clear();
+}
+
+Loader::Loader(const Dataset& dataset, const SamplerOptions& options,
+               const LoaderOptions& how)
+    : seed_(options.seed),
+      sampler_(dataset.size(), options),
+      position_(sampler_.position()),
+      queue_(dataset, how) {}
+
+void Loader::seek(const Position& position) {
+  sampler_.seek(position);
+  position_ = sampler_.position();
+  queue_.clear();
+  after_.clear();
+}
 
 Batch Loader::next() {
   // Another stream of numbers than that of the shuffle.
   constexpr std::uint64_t kAugment = 0x6175676d656e74ULL;
-  const std::uint64_t key = mix64(seed_, kAugment, position().epoch);
-  const std::vector<std::uint64_t> indices = sampler_.next();
-  return make_batch(dataset_, indices,
-                    [&](std::uint64_t index, std::span<float> out) {
-                      dataset_.render_augmented(index, mix64(key, index), out);
-                    });
+  while (!queue_.full()) {
+    const std::uint64_t epoch = sampler_.position().epoch;
+    queue_.push(sampler_.next(), mix64(seed_, kAugment, epoch));
+    after_.push_back(sampler_.position());
+  }
+  try {
+    Batch batch = queue_.pop();
+    position_ = after_.front();
+    after_.pop_front();
+    return batch;
+  } catch (...) {
+    seek(position_);
+    throw;
+  }
 }
 
-Batch evaluation_batch(const Dataset& dataset, const Share& samples) {
+EvaluationLoader::EvaluationLoader(const Dataset& dataset, const Share& samples,
+                                   std::uint64_t batch,
+                                   const LoaderOptions& how)
+    : rest_(samples), batch_(batch), queue_(dataset, how) {
   require(samples.begin <= samples.end && samples.end <= dataset.size(),
           "[evaluation_batch] samples must lie in [0, ", dataset.size(),
           "], got [", samples.begin, ", ", samples.end, ")");
-  std::vector<std::uint64_t> indices(samples.end - samples.begin);
-  std::iota(indices.begin(), indices.end(), samples.begin);
-  return make_batch(dataset, indices,
-                    [&](std::uint64_t index, std::span<float> out) {
-                      dataset.render_plain(index, out);
-                    });
+  require(batch > 0, "[evaluation_batch] batch must be at least 1, got 0");
+}
+
+std::optional<Batch> EvaluationLoader::next() {
+  while (!queue_.full() && rest_.begin < rest_.end) {
+    std::vector<std::uint64_t> indices(
+        std::min(batch_, rest_.end - rest_.begin));
+    std::iota(indices.begin(), indices.end(), rest_.begin);
+    rest_.begin += indices.size();
+    queue_.push(std::move(indices), std::nullopt);
+  }
+  if (queue_.empty()) return std::nullopt;
+  return queue_.pop();
+}
+
+Batch evaluation_batch(const Dataset& dataset, const Share& samples) {
+  const std::uint64_t all = std::max<std::uint64_t>(
+      samples.end - std::min(samples.begin, samples.end), 1);
+  EvaluationLoader loader(dataset, samples, all);
+  if (samples.begin < samples.end) return *loader.next();
+  BatchQueue none(dataset, {});
+  none.push({}, std::nullopt);
+  return none.pop();
 }
 
 }  // namespace sluice

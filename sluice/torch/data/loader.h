@@ -2,7 +2,10 @@
 
 #include <torch/torch.h>
 
+#include <deque>
+
 #include "sluice/torch/data/dataset.h"
+#include "sluice/torch/data/sample_maker.h"
 #include "sluice/torch/data/sampler.h"
 
 namespace sluice {
@@ -10,28 +13,91 @@ namespace sluice {
 struct Batch {
   torch::Tensor images;  // float, batch x channels x height x width
   torch::Tensor labels;  // int64, batch
+  Outcome outcome{};
+};
+
+// Who makes batches. None of it changes what is in them.
+struct LoaderOptions {
+  // Threads that do nothing else; 0: torch's, when a batch is asked for.
+  std::size_t threads = 0;
+  // Batches that those threads make before they are asked for.
+  std::size_t prefetch = 2;
+};
+
+// The threads that `asked` (0: as many as pay) comes to in each of `workers`
+// processes on one machine.
+std::size_t data_threads(const Dataset& dataset, std::size_t asked,
+                         std::size_t workers);
+
+// Batches on their way, in the order in which they were asked for.
+class BatchQueue {
+ public:
+  BatchQueue(const Dataset& dataset, const LoaderOptions& options);
+
+  // Whether as many are on their way as should be before one is taken.
+  bool full() const { return waiting_.size() > ahead_; }
+  bool empty() const { return waiting_.empty(); }
+  void push(std::vector<std::uint64_t> indices,
+            std::optional<std::uint64_t> key);
+  // Throws what a sample threw; the batch is gone then.
+  Batch pop();
+  void clear();
+
+ private:
+  struct Waiting {
+    Order order;
+    Batch batch;
+  };
+
+  const Dataset& dataset_;
+  std::size_t ahead_;
+  std::deque<Waiting> waiting_;
+  std::unique_ptr<SampleMaker> maker_;  // last: it writes to the others
 };
 
 // Training batches of a data set, without end; see Sampler for who gets what.
 //
 // Augmentation is a function of (seed, epoch, sample), so an image looks the
-// same in an epoch whatever the ranks, the batch and the number of threads.
+// same in an epoch whatever the ranks, the batch, the number of threads and
+// the prefetch.
 class Loader {
  public:
   // Keeps a reference to `dataset`.
-  Loader(const Dataset& dataset, const SamplerOptions& options);
+  Loader(const Dataset& dataset, const SamplerOptions& options,
+         const LoaderOptions& how = {});
 
   std::uint64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
-  const Position& position() const { return sampler_.position(); }
-  void seek(const Position& position) { sampler_.seek(position); }
+  // Of the batch that next() returns, not of those that are made ahead.
+  const Position& position() const { return position_; }
+  void seek(const Position& position);
 
-  // The batch of this step, in host memory; goes on to the next.
+  // The batch of this step, in host memory; goes on to the next. Throws what
+  // the data set threw, and stays at this step then.
   Batch next();
 
  private:
-  const Dataset& dataset_;
   std::uint64_t seed_;
-  Sampler sampler_;
+  Sampler sampler_;  // ahead of position_ by what is queued
+  Position position_;
+  std::deque<Position> after_;  // each batch that is queued
+  BatchQueue queue_;
+};
+
+// Samples [begin, end) of a data set, as they are, in batches.
+class EvaluationLoader {
+ public:
+  // Keeps a reference to `dataset`. Throws std::invalid_argument for samples
+  // that are not there.
+  EvaluationLoader(const Dataset& dataset, const Share& samples,
+                   std::uint64_t batch, const LoaderOptions& how = {});
+
+  // Nothing after the last one.
+  std::optional<Batch> next();
+
+ private:
+  Share rest_;
+  std::uint64_t batch_;
+  BatchQueue queue_;
 };
 
 // Samples [begin, end) of a data set, as they are, in host memory.

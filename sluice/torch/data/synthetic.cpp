@@ -31,7 +31,7 @@ ParamList Synthetic::list(Params& p) {
       {"channels", &p.channels, "of an image", 1, 16},
       {"height", &p.height, "of an image", 1, 1024},
       {"width", &p.width, "of an image", 1, 1024},
-      {"classes", &p.classes, "number of classes", 2, 256},
+      {"classes", &p.classes, "number of classes", 2, 1e5},
       {"train", &p.train, "images to train with", 1, 1e7},
       {"test", &p.test, "images to test with", 1, 1e7},
       {"noise", &p.noise, "share of an image that tells nothing", 0, 1},
@@ -40,14 +40,14 @@ ParamList Synthetic::list(Params& p) {
 }
 
 Synthetic::Synthetic(const Params& params, const DatasetPlace& place)
-    : Dataset("dataset 'synthetic'", generate(params, place.split)) {
+    : MemoryDataset("dataset 'synthetic'", generate(params, place.split)) {
   require(place.folder.empty(),
           "[dataset 'synthetic'] there are no files to read, so no folder may "
           "be given, got '",
           place.folder, "'");
 }
 
-Dataset::Content Synthetic::generate(const Params& params, Split split) {
+MemoryDataset::Content Synthetic::generate(const Params& params, Split split) {
   enum : std::uint64_t { kPicture, kTrainSample, kTestSample };
   const bool training = split == Split::kTrain;
   const auto seed = static_cast<std::uint64_t>(params.seed);
@@ -71,7 +71,7 @@ Dataset::Content Synthetic::generate(const Params& params, Split split) {
     const std::uint64_t sample = mix64(samples, i);
     const std::uint64_t label =
         bounded(sample, static_cast<std::uint64_t>(params.classes));
-    content.labels.push_back(static_cast<std::uint8_t>(label));
+    content.labels.push_back(static_cast<std::int32_t>(label));
     for (std::uint64_t j = 0; j < squares.size(); ++j) {
       const std::uint64_t clean = mix64(pictures, label, squares[j]) >> 56;
       const std::uint64_t own = mix64(sample, j) >> 56;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sluice/torch/data/dataset.h"
+#include "sluice/torch/data/memory_dataset.h"
 
 namespace sluice {
 
@@ -9,7 +9,7 @@ namespace sluice {
 // class's picture mixed with random bytes of its own, pixel by pixel. A hash of
 // (seed, split, index, pixel) makes them, so they are alike everywhere; the
 // test split has the same pictures and other samples.
-class Synthetic final : public Dataset {
+class Synthetic final : public MemoryDataset {
  public:
   static constexpr std::string_view kName = "synthetic";
   static constexpr std::string_view kSummary =
