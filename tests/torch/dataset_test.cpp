@@ -271,7 +271,7 @@ TEST(Synthetic, HasTheShapeAskedFor) {
 TEST(Datasets, AreListedForUnknownNames) {
   EXPECT_EQ(message_of<Invalid>([] { make_dataset("imagenet"); }),
             "[make_dataset] no dataset 'imagenet'; known: fashion-mnist mnist "
-            "cifar10 cifar100 synthetic");
+            "cifar10 cifar100 imagefolder synthetic");
   for (const auto& entry : datasets()) {
     EXPECT_FALSE(entry.describe().parameters.empty());
   }

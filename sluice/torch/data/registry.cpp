@@ -3,6 +3,7 @@
 #include "sluice/torch/data/cifar.h"
 #include "sluice/torch/data/dataset.h"
 #include "sluice/torch/data/idx.h"
+#include "sluice/torch/data/image_folder.h"
 #include "sluice/torch/data/synthetic.h"
 
 namespace sluice {
@@ -13,6 +14,7 @@ constexpr std::array kDatasets = {
     registry_entry<Mnist, Dataset, const DatasetPlace&>(),
     registry_entry<Cifar10, Dataset, const DatasetPlace&>(),
     registry_entry<Cifar100, Dataset, const DatasetPlace&>(),
+    registry_entry<ImageFolder, Dataset, const DatasetPlace&>(),
     registry_entry<Synthetic, Dataset, const DatasetPlace&>(),
 };
 
