@@ -146,6 +146,9 @@ void print_summary(const TrainSummary& s) {
   row("steps", fmt::format("{} ({:.2f} epochs){}", s.steps, s.epochs,
                            s.stopped ? ", stopped by a signal" : ""));
   if (s.skipped > 0) row("steps skipped", fmt::format("{}", s.skipped));
+  if (s.replaced > 0) {
+    row("images replaced", fmt::format("{}", s.replaced));
+  }
   row("training loss", fmt::format("{:.4f}", s.loss));
   row("test loss", fmt::format("{:.4f}", s.eval_loss));
   row("test accuracy",

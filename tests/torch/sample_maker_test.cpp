@@ -61,7 +61,7 @@ TEST(SampleMaker, MakesTheSameWithAnyNumberOfThreads) {
     std::vector<Room> rooms(4, Room(10));
     for (Room& room : rooms) maker.push(room.order(3, 77));
     for (Room& room : rooms) {
-      const Outcome outcome = maker.pop();
+      const BatchOutcome outcome = maker.pop();
       EXPECT_EQ(room.images, plain.images);
       EXPECT_EQ(room.labels, plain.labels);
       EXPECT_EQ(outcome.replaced, 0U);
@@ -83,7 +83,7 @@ TEST(SampleMaker, CountsWhatWasReplaced) {
   SampleMaker maker(data, 3);
   Room room(10);
   maker.push(room.order(12, {}));
-  const Outcome outcome = maker.pop();
+  const BatchOutcome outcome = maker.pop();
   EXPECT_EQ(outcome.replaced, 1U);
   EXPECT_EQ(outcome.problem, "17 is odd");
   EXPECT_EQ(room.labels[5], 18);

@@ -13,7 +13,7 @@ namespace {
 
 // With torch's threads. Images are independent of each other, so threads
 // cannot change them.
-Outcome make_here(const Dataset& dataset, const Order& order) {
+BatchOutcome make_here(const Dataset& dataset, const Order& order) {
   const auto count = static_cast<std::int64_t>(order.indices.size());
   std::vector<std::string> problems(order.indices.size());
   at::parallel_for(0, count, 8, [&](std::int64_t begin, std::int64_t end) {
@@ -22,7 +22,7 @@ Outcome make_here(const Dataset& dataset, const Order& order) {
       problems[i] = make_sample(dataset, order, i).problem;
     }
   });
-  Outcome outcome;
+  BatchOutcome outcome;
   for (std::string& problem : problems) {
     if (problem.empty()) continue;
     if (outcome.replaced++ == 0) outcome.problem = std::move(problem);

@@ -13,7 +13,7 @@ namespace sluice {
 struct Batch {
   torch::Tensor images;  // float, batch x channels x height x width
   torch::Tensor labels;  // int64, batch
-  Outcome outcome{};
+  BatchOutcome outcome{};
 };
 
 // Who makes batches. None of it changes what is in them.

@@ -42,7 +42,7 @@ void SampleMaker::push(Order order) {
   wanted_.notify_all();
 }
 
-Outcome SampleMaker::pop() {
+BatchOutcome SampleMaker::pop() {
   std::unique_lock lock(mutex_);
   ready_.wait(lock, [&] {
     const Work& work = works_.front();

@@ -22,7 +22,7 @@ struct Order {
 };
 
 // What came of one.
-struct Outcome {
+struct BatchOutcome {
   std::uint64_t replaced = 0;  // samples whose place another one took
   std::string problem{};       // of the first of these
 };
@@ -46,7 +46,7 @@ class SampleMaker {
   void push(Order order);
   // Waits for the oldest order. Throws what the first of its samples that
   // failed threw; the order is gone then, too.
-  Outcome pop();
+  BatchOutcome pop();
   // As the destructor does; may go on with other orders.
   void forget();
 
@@ -55,7 +55,7 @@ class SampleMaker {
     Order order;
     std::size_t begun = 0;
     std::size_t done = 0;
-    Outcome outcome;
+    BatchOutcome outcome;
     std::size_t problem_at = ~std::size_t{0};
     std::exception_ptr error;
     std::size_t error_at = ~std::size_t{0};

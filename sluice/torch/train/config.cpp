@@ -106,6 +106,11 @@ ParamList params_of(TrainConfig& c) {
        .doc = "where to compute",
        .choices = {"cpu"}},
       {"threads", &c.threads, "per worker; 0: cores shared evenly", 0, 1024},
+      {"data_threads", &c.data_threads,
+       "per worker, that make samples; 0: some for images, none for what is in "
+       "memory",
+       0, 1024},
+      {"prefetch", &c.prefetch, "batches that they make ahead", 0, 1024},
       {"out", &c.out, "run folder; runs/MODEL-TIME unless given"},
       {"checkpoint_every", &c.checkpoint_every,
        "steps (100) or epochs (1e); also at the end and at SIGTERM"},

@@ -42,6 +42,8 @@ struct TrainConfig {
   std::int64_t seed = 1;
   std::string device = "cpu";
   std::int64_t threads = 0;
+  std::int64_t data_threads = 0;
+  std::int64_t prefetch = 2;
 
   std::string out;
   std::string checkpoint_every;

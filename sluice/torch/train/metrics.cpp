@@ -74,6 +74,7 @@ void Window::add(const Window& o) {
   wire += o.wire;
   seconds += o.seconds;
   skipped += o.skipped;
+  replaced += o.replaced;
 }
 
 Metrics::Metrics(const Options& options)
@@ -102,7 +103,8 @@ void Metrics::trained(const Moment& at, const Window& w) {
       {"exposed_s", w.per_step(w.exposed)},
       {"select_s", w.per_step(w.select)},
       {"wire_s", w.per_step(w.wire)},
-      {"skipped", w.skipped / w.ranks}};
+      {"skipped", w.skipped / w.ranks},
+      {"replaced", w.replaced}};
   Json json = {{"kind", "train"}, {"step", at.step}, {"epoch", at.epoch}};
   const std::chrono::duration<double> time =
       std::chrono::steady_clock::now() - start_;
@@ -125,14 +127,20 @@ void Metrics::evaluated(const Moment& at, const Evaluation& e) {
              {"time_s", time.count()},
              {"loss", e.loss},
              {"accuracy", e.accuracy},
-             {"samples", e.samples}}
+             {"samples", e.samples},
+             {"replaced", e.replaced}}
             .dump());
   const auto step = static_cast<std::int64_t>(at.step);
   events_.add_scalar("eval/loss", e.loss, step);
   events_.add_scalar("eval/accuracy", e.accuracy, step);
   events_.flush();
-  say(fmt::format("step {} epoch {:.2f}: test loss {:.4f}, accuracy {:.2f} %",
-                  at.step, at.epoch, e.loss, 100 * e.accuracy));
+  const std::string replaced =
+      e.replaced > 0 ? fmt::format("; {} images that cannot be read were "
+                                   "replaced",
+                                   e.replaced)
+                     : "";
+  say(fmt::format("step {} epoch {:.2f}: test loss {:.4f}, accuracy {:.2f} %{}",
+                  at.step, at.epoch, e.loss, 100 * e.accuracy, replaced));
 }
 
 void Metrics::say(const std::string& line) {

@@ -27,6 +27,7 @@ struct Window {
   double wire = 0;
   double seconds = 0;
   double skipped = 0;
+  double replaced = 0;  // samples that could not be read
 
   void add(const Window& other);
 
@@ -45,6 +46,7 @@ struct Evaluation {
   double loss = 0;
   double accuracy = 0;
   double samples = 0;
+  double replaced = 0;  // of them, that could not be read
 };
 
 // Where a run is.

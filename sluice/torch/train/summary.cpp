@@ -27,6 +27,7 @@ std::string to_json(const TrainSummary& s) {
       {"k_hat_over_k", s.k_hat_over_k},
       {"memory_bytes", s.memory_bytes},
       {"skipped", s.skipped},
+      {"replaced", s.replaced},
       {"weights", fmt::format("{:016x}", s.weights)},
       {"stopped", s.stopped},
       {"checkpoint", s.checkpoint}};

@@ -72,6 +72,7 @@ class Trainer {
   void step();
   torch::Tensor forward(const Batch& batch, Window& window);
   void check_loss(double loss);
+  void note_replaced(const BatchOutcome& outcome, Window& window);
   void apply(const SyncReport& report, Window& window);
   void note_skip();
   void look_after();
@@ -106,6 +107,7 @@ class Trainer {
   std::uint64_t threads_ = 1;
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> test_;
+  LoaderOptions loading_;
   std::unique_ptr<Loader> loader_;
   Job job_;
   std::unique_ptr<Backend> backend_;
@@ -119,6 +121,7 @@ class Trainer {
   std::uint64_t total_ = 0;  // steps
   bool stopping_ = false;
   bool traced_written_ = false;
+  bool replaced_seen_ = false;
   std::uint64_t skipped_in_a_row_ = 0;
   std::uint64_t saved_at_ = ~std::uint64_t{0};
   std::uint64_t evaluated_at_ = ~std::uint64_t{0};
@@ -172,7 +175,11 @@ void Trainer::load_data() {
   how.rank = comm_.rank();
   how.ranks = comm_.size();
   how.seed = static_cast<std::uint64_t>(config_.seed);
-  loader_ = std::make_unique<Loader>(*train_, how);
+  loading_.threads =
+      data_threads(*train_, static_cast<std::size_t>(config_.data_threads),
+                   comm_.local_size());
+  loading_.prefetch = static_cast<std::size_t>(config_.prefetch);
+  loader_ = std::make_unique<Loader>(*train_, how, loading_);
   const auto passes = static_cast<std::uint64_t>(config_.accumulate);
   require(loader_->steps_per_epoch() >= passes, "[train] --accumulate must be ",
           "at most the ", loader_->steps_per_epoch(),
@@ -285,6 +292,20 @@ void Trainer::check_loss(double loss) {
   }
 }
 
+void Trainer::note_replaced(const BatchOutcome& outcome, Window& window) {
+  if (outcome.replaced == 0) return;
+  window.replaced += static_cast<double>(outcome.replaced);
+  if (replaced_seen_) return;
+  replaced_seen_ = true;
+  std::fprintf(stderr,
+               "[train] an image cannot be read on rank %zu in step %llu, so "
+               "the next one takes its place (broken=skip); further ones are "
+               "only counted: %s\n",
+               comm_.rank(),
+               static_cast<unsigned long long>(progress_.done + 1),
+               outcome.problem.c_str());
+}
+
 void Trainer::step() {
   const auto start = Clock::now();
   trace_.turn(traced_.has(progress_.done + 1));
@@ -298,7 +319,9 @@ void Trainer::step() {
     job_.model->seed_noise(
         mix64(mix64(static_cast<std::uint64_t>(config_.seed), comm_.rank()),
               progress_.done, pass));
-    torch::Tensor loss = forward(loader_->next(), window);
+    const Batch batch = loader_->next();
+    note_replaced(batch.outcome, window);
+    torch::Tensor loss = forward(batch, window);
     if (passes > 1) loss = loss / static_cast<double>(passes);
     if (pass + 1 == passes) {
       const bool stop = options_.stop != nullptr && *options_.stop;
@@ -487,6 +510,7 @@ TrainSummary Trainer::run() {
     s.bytes_per_step = all_.per_step(all_.bytes);
     s.density = all_.density();
     s.k_hat_over_k = all_.sent_over_budget();
+    s.replaced = static_cast<std::uint64_t>(all_.replaced);
   }
   metrics_->finish();
   write_text(config_.out + "/summary.json", to_json(s));

@@ -33,6 +33,8 @@ struct TrainSummary {
   double k_hat_over_k = 0;
   std::uint64_t memory_bytes = 0;  // beside model and optimizer, of this rank
   std::uint64_t skipped = 0;
+  // Training samples that could not be read, so that others took their place.
+  std::uint64_t replaced = 0;
   std::uint64_t weights = 0;  // hash of them
   bool stopped = false;       // by a signal, before its end
   std::string checkpoint;
