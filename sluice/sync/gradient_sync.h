@@ -43,9 +43,9 @@ struct SyncReport {
 //
 // Buckets are exchanged in the plan's order on all ranks, whatever the order in
 // which gradients come. One thread selects, another exchanges and applies, so
-// that a bucket is selected while the one before it is on the wire. All calls
-// come from one thread; the communicator belongs to the sync between begin()
-// and finish().
+// that a bucket is selected while the one before it is on the wire. ready() may
+// be called from any thread, everything else from one; the communicator belongs
+// to the sync between begin() and finish().
 class GradientSync {
  public:
   // Throws std::invalid_argument if the plan does not fit the tensors.

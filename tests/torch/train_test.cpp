@@ -31,11 +31,13 @@ struct Partial : torch::nn::Module {
 };
 
 // Rank r's model after a step, with `passes` backward passes.
-void expect_means(std::size_t ranks_count, int passes) {
+void expect_means(std::size_t ranks_count, int passes, bool stage = false,
+                  const torch::Device& device = torch::kCPU) {
   auto ranks = make_thread_ranks(ranks_count);
   run_ranks(ranks, [&](std::size_t r) {
     at::set_num_threads(1);
     Partial module;
+    module.to(device);
     const NamedTensors parameters = parameters_of(module);
     const auto backend = make_cpu_backend({1, ""});
     SyncOptions how;
@@ -44,7 +46,7 @@ void expect_means(std::size_t ranks_count, int passes) {
     input.sparse.sparsifier = "none";
     how.plan = make_plan("layerwise", input);
     GradientSync sync(*ranks[r], *backend, describe_tensors(parameters), how);
-    AutogradAdapter adapter(sync, parameters);
+    AutogradAdapter adapter(sync, parameters, stage);
     for (std::uint64_t step = 0; step < 3; ++step) {
       adapter.clear();
       for (int pass = 0; pass < passes; ++pass) {
@@ -52,12 +54,15 @@ void expect_means(std::size_t ranks_count, int passes) {
           sync.begin(step);
           adapter.begin();
         }
-        module.forward(torch::full({3}, static_cast<double>(r + 1))).backward();
+        module.forward(torch::full({3}, static_cast<double>(r + 1), device))
+            .backward();
       }
       EXPECT_TRUE(adapter.finish().committed);
       const double mean = static_cast<double>(passes * (ranks_count + 1)) / 2;
-      EXPECT_TRUE(torch::equal(module.used.grad(), torch::full({4, 3}, mean)));
-      EXPECT_TRUE(torch::equal(module.unused.grad(), torch::zeros({2, 5})));
+      EXPECT_TRUE(
+          torch::equal(module.used.grad().cpu(), torch::full({4, 3}, mean)));
+      EXPECT_TRUE(
+          torch::equal(module.unused.grad().cpu(), torch::zeros({2, 5})));
     }
   });
 }
@@ -65,6 +70,29 @@ void expect_means(std::size_t ranks_count, int passes) {
 TEST(AutogradAdapter, GivesTheMeanOverRanks) { expect_means(3, 1); }
 TEST(AutogradAdapter, AddsUpSeveralPasses) { expect_means(2, 3); }
 TEST(AutogradAdapter, WorksWithOneRank) { expect_means(1, 1); }
+TEST(AutogradAdapter, StagesGradients) { expect_means(2, 2, true); }
+TEST(AutogradAdapter, StagesGradientsOfAGpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "torch sees no GPU here";
+  expect_means(2, 2, false, torch::kCUDA);
+}
+
+TEST(HostStage, TellsWhatWentWrong) {
+  torch::Tensor parameter = torch::ones(3, torch::requires_grad());
+  parameter.mutable_grad() = torch::ones(3);
+  bool broken = true;
+  HostStage stage({{"a", parameter}}, [&](std::size_t, float* gradient) {
+    if (broken) throw std::runtime_error("no");
+    gradient[1] = 5;
+  });
+  stage.fetch(0);
+  EXPECT_THROW(stage.drain(), std::runtime_error);
+  broken = false;
+  stage.fetch(0);
+  stage.drain();
+  stage.put_back();
+  EXPECT_TRUE(
+      torch::equal(parameter.grad(), torch::tensor({1.0F, 5.0F, 1.0F})));
+}
 
 TEST(Replicas, AreBroadcastAveragedAndCompared) {
   auto ranks = make_thread_ranks(3);

@@ -18,10 +18,16 @@ struct AutogradAdapter::Hook final
   std::size_t index;
 };
 
-AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters)
+AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
+                                 bool stage)
     : sync_(sync),
       parameters_(std::move(parameters)),
       announced_(parameters_.size(), false) {
+  for (const NamedTensor& p : parameters_) stage = stage || !p.tensor.is_cpu();
+  if (stage) {
+    stage_ = std::make_unique<HostStage>(
+        parameters_, [this](std::size_t i, float* g) { sync_.ready(i, g); });
+  }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     torch::autograd::impl::set_post_acc_grad_hooks(
         parameters_[i].tensor, std::make_unique<Hook>(*this, i));
@@ -48,7 +54,11 @@ SyncReport AutogradAdapter::finish() {
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     if (!announced_[i]) announce(i);
   }
-  return sync_.finish();
+  if (stage_ == nullptr) return sync_.finish();
+  stage_->drain();
+  const SyncReport report = sync_.finish();
+  stage_->put_back();
+  return report;
 }
 
 void AutogradAdapter::announce(std::size_t i) {
@@ -60,16 +70,19 @@ void AutogradAdapter::announce(std::size_t i) {
     gradient = gradient.contiguous();
   }
   announced_[i] = true;
-  sync_.ready(i, gradient.data_ptr<float>());
+  if (stage_ != nullptr) {
+    stage_->fetch(i);
+  } else {
+    sync_.ready(i, gradient.data_ptr<float>());
+  }
 }
 
 std::vector<TensorInfo> describe_tensors(const NamedTensors& parameters) {
   std::vector<TensorInfo> infos;
   for (const NamedTensor& p : parameters) {
-    require(p.tensor.is_cpu() && p.tensor.scalar_type() == torch::kFloat32 &&
-                p.tensor.is_contiguous(),
-            "[train] parameter '", p.name,
-            "' must be contiguous fp32 in host memory");
+    require(
+        p.tensor.scalar_type() == torch::kFloat32 && p.tensor.is_contiguous(),
+        "[train] parameter '", p.name, "' must be contiguous fp32");
     infos.push_back({p.name, {}});
     for (const std::int64_t d : p.tensor.sizes()) {
       infos.back().dims.push_back(static_cast<std::size_t>(d));

@@ -1,18 +1,20 @@
 #pragma once
 
 #include "sluice/sync/gradient_sync.h"
-#include "sluice/torch/tensors.h"
+#include "sluice/torch/train/host_stage.h"
 
 namespace sluice {
 
 // Hands gradients to a GradientSync as backward makes them, by hooks on torch's
 // accumulators; the i-th parameter is the i-th tensor of the sync.
 //
-// Hooks run on the thread that calls backward. Parameters are contiguous fp32
-// in host memory. Both must outlive it.
+// Parameters are contiguous fp32. Those of a device go through host memory, for
+// that is where the sync works; `stage` sends those of the host the same way.
+// Both must outlive it.
 class AutogradAdapter {
  public:
-  AutogradAdapter(GradientSync& sync, NamedTensors parameters);
+  AutogradAdapter(GradientSync& sync, NamedTensors parameters,
+                  bool stage = false);
   ~AutogradAdapter();
   AutogradAdapter(const AutogradAdapter&) = delete;
   AutogradAdapter& operator=(const AutogradAdapter&) = delete;
@@ -32,6 +34,7 @@ class AutogradAdapter {
   GradientSync& sync_;
   NamedTensors parameters_;
   std::vector<bool> announced_;
+  std::unique_ptr<HostStage> stage_;  // or null
   bool announcing_ = false;
 };
 

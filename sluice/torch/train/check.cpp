@@ -28,6 +28,7 @@ void check_feedback(const std::string& text) {
 void check_training(const TrainConfig& config) {
   check_config(config);
   check_feedback(config.feedback);
+  device_of(config, 0);
   // The smaller part of it; names the files that are missing all the same.
   const auto data =
       make_dataset(config.dataset, {Split::kTest, config.data_dir});

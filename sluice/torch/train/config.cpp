@@ -104,7 +104,7 @@ ParamList params_of(TrainConfig& c) {
       {.name = "device",
        .value = &c.device,
        .doc = "where to compute",
-       .choices = {"cpu"}},
+       .choices = {"cpu", "cuda"}},
       {"threads", &c.threads, "per worker; 0: cores shared evenly", 0, 1024},
       {"data_threads", &c.data_threads,
        "per worker, that make samples; 0: some for images, none for what is in "

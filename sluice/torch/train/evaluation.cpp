@@ -2,10 +2,8 @@
 
 #include <ATen/autocast_mode.h>
 
-#include <algorithm>
 #include <cstring>
 
-#include "sluice/torch/data/loader.h"
 #include "sluice/torch/train/ranks.h"
 
 namespace sluice {
@@ -23,6 +21,7 @@ Evaluation sum_over_ranks(Communicator& comm, std::uint64_t step,
     sum.loss += theirs.loss;
     sum.accuracy += theirs.accuracy;
     sum.samples += theirs.samples;
+    sum.replaced += theirs.replaced;
   }
   const auto packed = std::as_bytes(std::span(&sum, 1));
   const Bytes told = share_first(comm, "evaluation", step,
@@ -39,23 +38,25 @@ double count_correct(const torch::Tensor& scores, const torch::Tensor& labels) {
 }
 
 Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
-                    const Dataset& dataset, std::uint64_t batch) {
+                    const torch::Device& device, const Dataset& dataset,
+                    std::uint64_t batch, const LoaderOptions& how) {
   const torch::NoGradGuard no_gradients;
   model.eval();
   const Share share =
       evaluation_share(dataset.size(), comm.rank(), comm.size());
   Evaluation mine;
-  for (std::uint64_t at = share.begin; at < share.end; at += batch) {
-    const Batch samples =
-        evaluation_batch(dataset, {at, std::min(at + batch, share.end)});
-    const torch::Tensor scores = model.forward(samples.images);
+  EvaluationLoader loader(dataset, share, batch, how);
+  while (const auto samples = loader.next()) {
+    const torch::Tensor labels = samples->labels.to(device);
+    const torch::Tensor scores = model.forward(samples->images.to(device));
     const torch::Tensor loss = torch::nn::functional::cross_entropy(
-        scores, samples.labels,
+        scores, labels,
         torch::nn::functional::CrossEntropyFuncOptions().reduction(
             torch::kSum));
     mine.loss += loss.item<double>();
-    mine.accuracy += count_correct(scores, samples.labels);
+    mine.accuracy += count_correct(scores, labels);
     mine.samples += static_cast<double>(scores.size(0));
+    mine.replaced += static_cast<double>(samples->outcome.replaced);
   }
   model.train();
   Evaluation sum = sum_over_ranks(comm, step, mine);
@@ -64,10 +65,10 @@ Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
   return sum;
 }
 
-Autocast::Autocast(bool on) : on_(on) {
+Autocast::Autocast(bool on, torch::DeviceType type) : on_(on), type_(type) {
   if (!on_) return;
-  at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::set_autocast_dtype(type_, at::kBFloat16);
+  at::autocast::set_autocast_enabled(type_, true);
   at::autocast::increment_nesting();
 }
 
@@ -75,7 +76,7 @@ Autocast::~Autocast() {
   if (!on_) return;
   // Weights change with every step, so what was cast must not be kept.
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(at::kCPU, false);
+  at::autocast::set_autocast_enabled(type_, false);
 }
 
 }  // namespace sluice

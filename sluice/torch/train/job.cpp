@@ -49,10 +49,22 @@ Plan plan_of(const TrainConfig& c, const Job& job) {
 
 }  // namespace
 
-Job make_job(const TrainConfig& config, const Input& input) {
+torch::Device device_of(const TrainConfig& config, std::size_t local_rank) {
+  if (config.device == "cpu") return torch::kCPU;
+  const auto count = static_cast<std::size_t>(torch::cuda::device_count());
+  ensure(count > 0,
+         "[train] --device cuda needs a GPU and a torch with CUDA, but torch "
+         "sees no GPU; nvidia-smi shows GPUs, and --device cpu works "
+         "everywhere");
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank % count)};
+}
+
+Job make_job(const TrainConfig& config, const Input& input,
+             const torch::Device& device) {
   Job job;
   job.model =
       make_model(config.model, input, static_cast<std::uint64_t>(config.seed));
+  job.model->to(device);
   job.parameters = parameters_of(*job.model);
   job.buffers = buffers_of(*job.model);
   job.tensors = describe_tensors(job.parameters);

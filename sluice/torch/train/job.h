@@ -22,6 +22,11 @@ struct Job {
 };
 
 // Throws std::invalid_argument, or std::runtime_error for files.
-Job make_job(const TrainConfig& config, const Input& input);
+Job make_job(const TrainConfig& config, const Input& input,
+             const torch::Device& device = torch::kCPU);
+
+// The configuration's device for the n-th worker of a machine. Throws
+// std::runtime_error if torch finds none.
+torch::Device device_of(const TrainConfig& config, std::size_t local_rank);
 
 }  // namespace sluice

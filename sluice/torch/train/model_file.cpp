@@ -38,7 +38,8 @@ void write_model_file(const std::string& path, const ModelFile& file) {
                        {"threads", file.threads},
                        {"config", Json::parse(to_json(file.config))},
                        {"plan", Json::parse(file.plan)},
-                       {"schedule", file.schedule}};
+                       {"schedule", file.schedule},
+                       {"best_accuracy", file.best_accuracy}};
   TensorStore store;
   store.add("parameter/", file.parameters);
   store.add("buffer/", file.buffers);
@@ -62,6 +63,9 @@ ModelFile read_model_file(const std::string& path) {
     change_by_json(file.config, path, header.at("config").dump());
     file.plan = header.at("plan").dump();
     file.schedule = header.at("schedule").get<std::vector<double>>();
+    // Null before the first evaluation.
+    const Json best = header.value("best_accuracy", Json());
+    if (best.is_number()) file.best_accuracy = best;
   } catch (const Json::exception& e) {
     ensure(false, "[resume] '", path,
            "' is not the checkpoint of a training run: ", e.what());

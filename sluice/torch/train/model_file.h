@@ -1,5 +1,7 @@
 #pragma once
 
+#include <limits>
+
 #include "sluice/torch/optim/lr_schedule.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/config.h"
@@ -30,6 +32,7 @@ struct ModelFile {
   TrainConfig config;
   std::string plan;              // JSON
   std::vector<double> schedule;  // of learning rates
+  double best_accuracy = std::numeric_limits<double>::quiet_NaN();  // so far
   NamedTensors parameters;
   NamedTensors buffers;
   NamedTensors optimizer;

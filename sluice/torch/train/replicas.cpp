@@ -10,25 +10,34 @@
 namespace sluice {
 namespace {
 
-std::span<std::byte> bytes_of(const torch::Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
+torch::Tensor in_host_memory(const torch::Tensor& tensor) {
+  return tensor.detach().cpu().contiguous();
+}
+
+std::span<const std::byte> bytes_of(const torch::Tensor& host) {
+  return {static_cast<const std::byte*>(host.const_data_ptr()), host.nbytes()};
 }
 
 Bytes pack(const NamedTensors& tensors) {
   Bytes all;
   for (const NamedTensor& t : tensors) {
-    const auto bytes = bytes_of(t.tensor);
+    const torch::Tensor host = in_host_memory(t.tensor);
+    const auto bytes = bytes_of(host);
     all.insert(all.end(), bytes.begin(), bytes.end());
   }
   return all;
 }
 
 void unpack(const Bytes& all, const NamedTensors& tensors) {
-  auto from = all.begin();
+  const torch::NoGradGuard no_gradients;
+  const std::byte* from = all.data();
   for (const NamedTensor& t : tensors) {
-    const auto bytes = bytes_of(t.tensor);
-    std::copy_n(from, bytes.size(), bytes.begin());
-    from += static_cast<std::ptrdiff_t>(bytes.size());
+    torch::Tensor host = torch::empty(t.tensor.sizes(), t.tensor.scalar_type());
+    std::copy_n(from, host.nbytes(),
+                static_cast<std::byte*>(host.mutable_data_ptr()));
+    from += host.nbytes();
+    torch::Tensor target = t.tensor;
+    target.copy_(host);
   }
 }
 
@@ -36,7 +45,7 @@ std::vector<std::uint32_t> hashes_of(const NamedTensors& tensors) {
   std::vector<std::uint32_t> hashes;
   for (const NamedTensor& t : tensors) {
     Checksum sum;
-    sum.add(bytes_of(t.tensor));
+    sum.add(bytes_of(in_host_memory(t.tensor)));
     hashes.push_back(sum.fold());
   }
   return hashes;

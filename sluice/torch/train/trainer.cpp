@@ -109,6 +109,7 @@ class Trainer {
   std::unique_ptr<Dataset> test_;
   LoaderOptions loading_;
   std::unique_ptr<Loader> loader_;
+  torch::Device device_ = torch::kCPU;
   Job job_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<GradientSync> sync_;
@@ -151,6 +152,7 @@ void Trainer::find_checkpoint() {
         }));
   progress_ = saved_file_->progress;
   saved_at_ = progress_.done;
+  summary_.best_accuracy = saved_file_->best_accuracy;
 }
 
 void Trainer::set_threads() {
@@ -193,7 +195,8 @@ void Trainer::load_data() {
 }
 
 void Trainer::make_parts() {
-  job_ = make_job(config_, train_->input());
+  device_ = device_of(config_, comm_.local_rank());
+  job_ = make_job(config_, train_->input(), device_);
   backend_ = make_cpu_backend({threads_, ""});
   SyncOptions how;
   how.plan = job_.plan;
@@ -253,6 +256,10 @@ void Trainer::open_metrics() {
                  ? "dense"
                  : concat(config_.sparsifier, " at ", config_.density),
              "; ", config_.out));
+  if (!device_.is_cpu()) {
+    say(concat("computing on ", device_.str(),
+               "; gradients go through host memory, where they are selected"));
+  }
   if (!saved_file_) return;
   say(concat("resumed after step ", progress_.done, " from ", saved_folder_));
   if (saved_file_->ranks == comm_.size()) return;
@@ -262,18 +269,19 @@ void Trainer::open_metrics() {
 
 torch::Tensor Trainer::forward(const Batch& batch, Window& window) {
   const auto start = Clock::now();
+  const torch::Tensor labels = batch.labels.to(device_);
   torch::Tensor scores;
   torch::Tensor loss;
   {
-    const Autocast autocast(config_.precision == "bf16");
-    scores = job_.model->forward(batch.images);
-    loss = torch::nn::functional::cross_entropy(scores, batch.labels);
+    const Autocast autocast(config_.precision == "bf16", device_.type());
+    scores = job_.model->forward(batch.images.to(device_));
+    loss = torch::nn::functional::cross_entropy(scores, labels);
   }
-  const auto samples = static_cast<double>(batch.labels.size(0));
+  const auto samples = static_cast<double>(labels.size(0));
   const auto value = loss.item<double>();
   window.samples += samples;
   window.loss += samples * value;
-  window.correct += count_correct(scores.detach(), batch.labels);
+  window.correct += count_correct(scores.detach(), labels);
   check_loss(value);
   record("forward", start);
   return loss;
@@ -420,13 +428,13 @@ void Trainer::evaluate_now() {
   if (evaluated_at_ == progress_.done) return;
   constexpr std::uint64_t kBatch = 256;
   average_tensors(comm_, progress_.done, job_.buffers);
-  const Evaluation result =
-      evaluate(comm_, progress_.done, *job_.model, *test_, kBatch);
+  const Evaluation result = evaluate(comm_, progress_.done, *job_.model,
+                                     device_, *test_, kBatch, loading_);
   schedule_->observe(result.loss);
   evaluated_at_ = progress_.done;
   summary_.eval_loss = result.loss;
   summary_.eval_accuracy = result.accuracy;
-  summary_.best_accuracy = std::max(summary_.best_accuracy, result.accuracy);
+  summary_.best_accuracy = std::fmax(summary_.best_accuracy, result.accuracy);
   if (is_first()) metrics_->evaluated(moment(), result);
 }
 
@@ -467,6 +475,7 @@ void Trainer::write_parts(const std::string& folder) {
   file.config = config_;
   file.plan = to_json(job_.plan);
   file.schedule = schedule_->state();
+  file.best_accuracy = summary_.best_accuracy;
   file.parameters = job_.parameters;
   file.buffers = job_.buffers;
   file.optimizer = optimizer_->state();

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,11 @@ struct TrainSummary {
   double epochs = 0;
   double seconds = 0;  // of steps, without evaluation and checkpoints
   double loss = 0;     // of the last steps that were logged
-  double eval_loss = 0;
-  double eval_accuracy = 0;
-  double best_accuracy = 0;
+  // Of the last evaluation, and the best of all runs that it resumed; NaN if
+  // there was none.
+  double eval_loss = std::numeric_limits<double>::quiet_NaN();
+  double eval_accuracy = std::numeric_limits<double>::quiet_NaN();
+  double best_accuracy = std::numeric_limits<double>::quiet_NaN();
   double samples_per_s = 0;
   double step_s = 0;
   double exposed_s = 0;
