@@ -124,6 +124,7 @@ void add_bench(CLI::App& app) {
   add_bench_select(*bench);
   add_bench_wire(*bench);
   add_bench_collective(*bench);
+  add_bench_data(*bench);
 }
 
 }  // namespace sluice

@@ -12,6 +12,8 @@ void add_bench(CLI::App& app);
 void add_bench_select(CLI::App& bench);
 void add_bench_wire(CLI::App& bench);
 void add_bench_collective(CLI::App& bench);
+// Says what to install, in a build without torch.
+void add_bench_data(CLI::App& bench);
 void add_probe(CLI::App& app);
 // Says what to install, in a build without torch.
 void add_train(CLI::App& app);

@@ -7,15 +7,26 @@ namespace sluice {
 
 std::span<const Kind> training_kinds() { return {}; }
 
-void add_train(CLI::App& app) {
-  CLI::App* train =
-      app.add_subcommand("train", "Train a network (not in this build)");
-  train->allow_extras();
-  train->callback([] {
+namespace {
+
+void add_missing(CLI::App& app, const std::string& name,
+                 const std::string& what) {
+  CLI::App* command = app.add_subcommand(name, what + " (not in this build)");
+  command->allow_extras();
+  command->callback([name] {
     throw std::runtime_error(
-        "[train] needs a build with LibTorch, got one without; `pip install "
-        "torch` into .venv and configure with -DSLUICE_WITH_TORCH=ON");
+        "[" + name +
+        "] needs a build with LibTorch, got one without; `pip install torch` "
+        "into .venv and configure with -DSLUICE_WITH_TORCH=ON");
   });
+}
+
+}  // namespace
+
+void add_train(CLI::App& app) { add_missing(app, "train", "Train a network"); }
+
+void add_bench_data(CLI::App& bench) {
+  add_missing(bench, "data", "Samples per second of image folders");
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "sluice/torch/data/loader.h"
 
 #include <atomic>
+#include <set>
 
 #include "torch_support.h"
 
@@ -191,6 +192,31 @@ TEST_F(LoaderTest, UsesThreadsWhereTheyPay) {
   EXPECT_LE(alone, 8U);
   EXPECT_EQ(data_threads(slow, 0, 100000), 1U);
   EXPECT_EQ(data_threads(slow, 5, 4), 5U);
+}
+
+TEST_F(LoaderTest, UsesMemoryAgainThatNobodyHolds) {
+  const SamplerOptions options = {.batch = 8, .seed = 4};
+  for (const std::size_t threads : {0, 2}) {
+    Loader plain(*data_, options);
+    Loader loader(*data_, options, {threads, 1});
+    std::vector<Batch> kept;
+    std::vector<Batch> wanted;
+    std::vector<torch::Tensor> views;
+    std::set<const void*> places;
+    for (int i = 0; i < 30; ++i) {
+      const Batch batch = loader.next();
+      wanted.push_back(plain.next());
+      places.insert(batch.images.data_ptr());
+      // Some are kept, some only in part; nobody may write to those.
+      if (i % 5 == 0) kept.push_back(batch);
+      if (i % 5 == 1) views.push_back(batch.images[3]);
+    }
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+      EXPECT_TRUE(same(kept[i], wanted[5 * i]));
+      EXPECT_TRUE(torch::equal(views[i], wanted[5 * i + 1].images[3]));
+    }
+    EXPECT_LT(places.size(), 30U);
+  }
 }
 
 TEST_F(LoaderTest, EvaluatesTheSameAhead) {

@@ -30,6 +30,8 @@ std::size_t data_threads(const Dataset& dataset, std::size_t asked,
                          std::size_t workers);
 
 // Batches on their way, in the order in which they were asked for.
+//
+// The memory of a batch is used once more when nobody holds a tensor of it.
 class BatchQueue {
  public:
   BatchQueue(const Dataset& dataset, const LoaderOptions& options);
@@ -49,8 +51,11 @@ class BatchQueue {
     Batch batch;
   };
 
+  Batch make_room(std::int64_t count);
+
   const Dataset& dataset_;
   std::size_t ahead_;
+  std::deque<Batch> handed_out_;
   std::deque<Waiting> waiting_;
   std::unique_ptr<SampleMaker> maker_;  // last: it writes to the others
 };

@@ -42,6 +42,7 @@ void choose_taps(double begin, double length, std::int64_t least,
     taps.first[i] = first;
     taps.count[i] = last - first;
   }
+  taps.used = *std::max_element(taps.count.begin(), taps.count.end());
 }
 
 void flip_taps(Resampler::Taps& taps) {
@@ -58,20 +59,42 @@ void flip_taps(Resampler::Taps& taps) {
   }
 }
 
-// out = sum of weights * rows, two rows at a time: half the passes over out.
+// out (+)= the sum of kRows rows, each times its weight.
+template <int kRows, bool kAdd>
+void mix(const std::uint8_t* row, std::size_t stride, const float* weights,
+         std::size_t n, float* __restrict out) {
+  for (std::size_t i = 0; i < n; ++i) {
+    float sum = weights[0] * static_cast<float>(row[i]);
+    for (int r = 1; r < kRows; ++r) {
+      sum += weights[r] *
+             static_cast<float>(row[static_cast<std::size_t>(r) * stride + i]);
+    }
+    out[i] = kAdd ? out[i] + sum : sum;
+  }
+}
+
+// out = the sum of `count` rows, each times its weight. Up to four at once:
+// most of the time that is all of them, and out is written once.
 void mix_rows(const std::uint8_t* row, std::size_t stride, std::int64_t count,
               const float* weights, std::size_t n, float* __restrict out) {
-  std::fill_n(out, n, 0.0F);
-  for (; count >= 2; count -= 2, row += 2 * stride, weights += 2) {
-    const std::uint8_t* below = row + stride;
-    for (std::size_t i = 0; i < n; ++i) {
-      out[i] += weights[0] * static_cast<float>(row[i]) +
-                weights[1] * static_cast<float>(below[i]);
-    }
+  switch (std::min<std::int64_t>(count, 4)) {
+    case 1:
+      return mix<1, false>(row, stride, weights, n, out);
+    case 2:
+      return mix<2, false>(row, stride, weights, n, out);
+    case 3:
+      return mix<3, false>(row, stride, weights, n, out);
+    default:
+      mix<4, false>(row, stride, weights, n, out);
   }
-  if (count == 0) return;
-  for (std::size_t i = 0; i < n; ++i) {
-    out[i] += weights[0] * static_cast<float>(row[i]);
+  std::int64_t done = 4;
+  for (; done + 4 <= count; done += 4) {
+    mix<4, true>(row + static_cast<std::size_t>(done) * stride, stride,
+                 weights + done, n, out);
+  }
+  for (; done < count; ++done) {
+    mix<1, true>(row + static_cast<std::size_t>(done) * stride, stride,
+                 weights + done, n, out);
   }
 }
 
@@ -79,6 +102,44 @@ Pixel load(const float* from) {
   Pixel pixel;
   __builtin_memcpy(&pixel, from, sizeof(pixel));
   return pixel;
+}
+
+// One row of the sample, from a row of pixels of which the first is number
+// `begin`. All take `used` pixels, some with a weight of zero: a loop of one
+// length is faster than a shorter one that cannot be foreseen. kUsed is that
+// number, or 0 for any.
+template <int kUsed>
+void mix_columns(const float* row, std::int64_t begin,
+                 const Resampler::Taps& taps, Pixel gain, Pixel offset,
+                 float* out, std::size_t plane) {
+  const std::int64_t used = kUsed > 0 ? kUsed : taps.used;
+  const float* weights = taps.weights.data();
+  for (std::size_t x = 0; x < taps.first.size(); ++x, weights += taps.most) {
+    const float* from = row + 4 * (taps.first[x] - begin);
+    Pixel sum = weights[0] * load(from);
+    for (std::int64_t i = 1; i < used; ++i) {
+      sum += weights[i] * load(from + 4 * i);
+    }
+    sum = sum * gain + offset;
+    out[x] = sum[0];
+    out[plane + x] = sum[1];
+    out[2 * plane + x] = sum[2];
+  }
+}
+
+auto mixer_of(std::int64_t used) {
+  switch (used) {
+    case 2:
+      return &mix_columns<2>;
+    case 3:
+      return &mix_columns<3>;
+    case 4:
+      return &mix_columns<4>;
+    case 5:
+      return &mix_columns<5>;
+    default:
+      return &mix_columns<0>;
+  }
 }
 
 }  // namespace
@@ -116,30 +177,21 @@ void Resampler::resample(const Pixels& pixels, const View& view,
   const std::int64_t begin = across_.first.front();
   const std::int64_t end = across_.first.back() + across_.count.back();
   if (view.flip) flip_taps(across_);
-  row_.resize(static_cast<std::size_t>(4 * (end - begin)));
+  const auto width = static_cast<std::size_t>(4 * (end - begin));
+  // Zeros for those that look beyond the end, with a weight of zero.
+  row_.assign(width + static_cast<std::size_t>(4 * across_.used), 0);
 
   const Pixel gain = load(gain_.data());
   const Pixel offset = load(offset_.data());
+  const auto mix_across = mixer_of(across_.used);
   const auto plane = static_cast<std::size_t>(size_ * size_);
   const auto stride = static_cast<std::size_t>(4 * pixels.extent.width);
   for (std::size_t y = 0; y < static_cast<std::size_t>(size_); ++y) {
     mix_rows(pixels.row(down_.first[y]) + 4 * begin, stride, down_.count[y],
-             &down_.weights[y * static_cast<std::size_t>(down_.most)],
-             row_.size(), row_.data());
-    float* to = out.data() + y * static_cast<std::size_t>(size_);
-    for (std::size_t x = 0; x < static_cast<std::size_t>(size_); ++x) {
-      const float* from = row_.data() + 4 * (across_.first[x] - begin);
-      const float* weights =
-          &across_.weights[x * static_cast<std::size_t>(across_.most)];
-      Pixel sum = {};
-      for (std::int64_t i = 0; i < across_.count[x]; ++i) {
-        sum += weights[i] * load(from + 4 * i);
-      }
-      sum = sum * gain + offset;
-      to[x] = sum[0];
-      to[plane + x] = sum[1];
-      to[2 * plane + x] = sum[2];
-    }
+             &down_.weights[y * static_cast<std::size_t>(down_.most)], width,
+             row_.data());
+    mix_across(row_.data(), begin, across_, gain, offset,
+               out.data() + y * static_cast<std::size_t>(size_), plane);
   }
 }
 

@@ -51,6 +51,7 @@ class Resampler {
     std::vector<std::int64_t> count;
     std::vector<float> weights;  // `most` for each
     std::int64_t most = 0;
+    std::int64_t used = 0;  // the largest count
   };
 
  private:

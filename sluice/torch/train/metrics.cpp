@@ -134,11 +134,12 @@ void Metrics::evaluated(const Moment& at, const Evaluation& e) {
   events_.add_scalar("eval/loss", e.loss, step);
   events_.add_scalar("eval/accuracy", e.accuracy, step);
   events_.flush();
-  const std::string replaced =
-      e.replaced > 0 ? fmt::format("; {} images that cannot be read were "
-                                   "replaced",
-                                   e.replaced)
-                     : "";
+  const std::string replaced = e.replaced > 0
+                                   ? fmt::format(
+                                         "; {} images that cannot be read were "
+                                         "replaced",
+                                         e.replaced)
+                                   : "";
   say(fmt::format("step {} epoch {:.2f}: test loss {:.4f}, accuracy {:.2f} %{}",
                   at.step, at.epoch, e.loss, 100 * e.accuracy, replaced));
 }

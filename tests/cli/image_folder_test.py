@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Tests of `sluice train` and `sluice bench data` on folders of images.
+
+Run as: python3 tests/cli/image_folder_test.py PATH_TO_SLUICE [unittest options]
+"""
+
+import json
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+import zlib
+from pathlib import Path
+
+SLUICE = None  # the program, set by main()
+JOB = ("--model", "logistic", "--dataset", "imagefolder:size=16", "--batch-size", 4, "--workers", 2, "--engine",
+       "threads", "--collective", "sparcml-split", "--dense-collective", "dense:by=ring")
+
+
+def png(width, height, colour):
+    """An RGB image; colour(x, y) is a triple of bytes."""
+    def chunk(kind, data):
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    rows = b"".join(b"\0" + bytes(c for x in range(width) for c in colour(x, y)) for y in range(height))
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
+class ImageFolderTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="sluice-images-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.data = self.folder / "data"
+        for split, count in (("train", 20), ("val", 6)):
+            for c, name in enumerate(("dark", "light")):
+                (self.data / split / name).mkdir(parents=True)
+                for i in range(count):
+                    image = png(20 + i, 30 - i, lambda x, y, c=c, i=i: (100 * c + 3 * x, 100 * c + 3 * y, 100 * c + i))
+                    (self.data / split / name / f"{i:03}.png").write_bytes(image)
+
+    def run_program(self, *args):
+        return subprocess.run([SLUICE, *map(str, args)], cwd=self.folder, stdin=subprocess.DEVNULL, text=True,
+                              capture_output=True, timeout=80)
+
+    def train(self, *args, job=JOB):
+        done = self.run_program("train", *job, "--data-dir", self.data, *args, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout), done.stderr
+
+    def test_learns(self):
+        done, _ = self.train("--epochs", 20, "--lr", "0.02", "--out", "a")
+        self.assertGreater(done["eval_accuracy"], 0.9)
+        self.assertEqual(done["replaced"], 0)
+
+    def test_threads_and_prefetch_change_nothing(self):
+        weights = {self.train("--max-steps", 12, "--out", f"{threads}-{ahead}", "--data-threads", threads, "--prefetch",
+                              ahead)[0]["weights"]
+                   for threads, ahead in ((0, 2), (1, 0), (1, 7), (3, 1), (4, 3))}
+        self.assertEqual(len(weights), 1)
+
+    def test_resumes_with_the_same_bits(self):
+        whole, _ = self.train("--max-steps", 13, "--out", "whole")
+        self.train("--max-steps", 6, "--out", "part", "--data-threads", 3, "--prefetch", 5)
+        rest, _ = self.train("--resume", "part", "--max-steps", 13, "--data-threads", 2, "--prefetch", 3)
+        self.assertEqual(rest["steps"], 13)
+        self.assertEqual(rest["weights"], whole["weights"])
+
+    def test_broken_image_stops(self):
+        (self.data / "train/dark/007.png").write_bytes(b"")
+        done = self.run_program("train", *JOB, "--data-dir", self.data, "--epochs", 1, "--timeout", 5, "--out", "a")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("train/dark/007.png' must be a whole JPEG or PNG image, but: it is empty; replace it", done.stderr)
+
+    def test_broken_images_are_counted(self):
+        for path in ("train/dark/007.png", "val/light/002.png"):
+            file = self.data / path
+            file.write_bytes(file.read_bytes()[:60])
+        job = ["imagefolder:size=16,broken=skip" if str(a).startswith("imagefolder") else a for a in JOB]
+        done, log = self.train("--epochs", 3, "--out", "a", job=job)
+        # Once in each epoch, whichever worker has it.
+        self.assertEqual(done["replaced"], 3)
+        self.assertIn("an image cannot be read on rank", log)
+        self.assertIn("train/dark/007.png': it was cut short", log)
+        self.assertIn("1 images that cannot be read were replaced", log)
+        rows = [json.loads(line) for line in (self.folder / "a/metrics.jsonl").read_text().splitlines()]
+        self.assertEqual(sum(row["replaced"] for row in rows if row["kind"] == "train"), 3)
+        self.assertEqual({row["replaced"] for row in rows if row["kind"] == "eval"}, {1})
+
+    def test_wrong_layout(self):
+        done = self.run_program("train", *JOB, "--data-dir", self.data / "train", "--out", "a")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("must hold a folder val, holds dark, light; expected are train/CLASS/*.jpg", done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1)
+
+    def test_bench(self):
+        done = self.run_program("bench", "data", "--images", 4, "--width", 96, "--height", 64, "--batch", 2,
+                                "--rounds", 1, "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        rows = json.loads(done.stdout)
+        self.assertEqual([row["threads"] for row in rows], [1] * 4 + [2] * 4)
+        for row in rows:
+            self.assertEqual(row["images"], 4)
+            self.assertGreater(row["samples_per_core_s"], 0)
+        for args, says in ((("--data-dir", self.data), "must hold JPEG files"), (("--quality", 101), "from 1 to 100"),
+                           (("--dataset", "mnist", "--data-dir", self.data), "[dataset 'mnist']")):
+            done = self.run_program("bench", "data", *args)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(says, done.stderr)
+
+
+def main():
+    global SLUICE
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
+        sys.exit("usage: image_folder_test.py PATH_TO_SLUICE [unittest options]")
+    SLUICE = str(Path(sys.argv.pop(1)).resolve())
+    unittest.main()
+
+
+if __name__ == "__main__":
+    main()
