@@ -30,6 +30,7 @@ CONFINED = [
     (r"(torch|c10|ATen)/.*", r"(torch|comm/c10d)", "torch and comm/c10d"),
     (r"(cuda.*|cub/.*)", r"(.*/cuda|comm/nccl)", "*/cuda and comm/nccl"),
     (r"immintrin\.h", r"backend/cpu", "backend/cpu"),
+    (r"(jpeglib|jerror|png)\.h", r"torch/data", "torch/data"),
 ]
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
