@@ -11,13 +11,12 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 from pathlib import Path
 
-SLUICE = None  # the program, set by main()
+from harness import SLUICE, RunTest, main
 
 # Small, and what it sends depends on nothing that is measured.
 SMALL = ("--model", "mlp:widths=64", "--dataset", "synthetic:train=4000,test=200", "--workers", 2,
@@ -34,44 +33,11 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 
 
-class TrainTest(unittest.TestCase):
-    def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="sluice-train-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-
-    def command(self, *args):
-        return [SLUICE, "train", *map(str, args)]
-
-    def run_program(self, *args, preexec_fn=None):
-        return subprocess.run(self.command(*args), cwd=self.folder, stdin=subprocess.DEVNULL, text=True,
-                              capture_output=True, timeout=80, preexec_fn=preexec_fn)
-
+class TrainTest(RunTest):
     def train(self, *args):
         done = self.run_program(*args, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         return json.loads(done.stdout)
-
-    def fails(self, *args, says, lines=1, preexec_fn=None):
-        """It fails, on all ranks, with one line that says so."""
-        done = self.run_program(*args, preexec_fn=preexec_fn)
-        self.assertEqual(done.returncode, 1, done.stderr)
-        for part in (says,) if isinstance(says, str) else says:
-            self.assertIn(part, done.stderr)
-        self.assertEqual(len(done.stderr.splitlines()), lines, done.stderr)
-        return done
-
-    def start(self, *args, **kwargs):
-        """A run in the background, killed at the latest when the test ends."""
-        run = subprocess.Popen(self.command(*args), cwd=self.folder, stdin=subprocess.DEVNULL, text=True,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, **kwargs)
-        self.addCleanup(lambda: (run.poll() is None and run.kill(), run.communicate()))
-        return run
-
-    def wait_for(self, condition):
-        end = time.monotonic() + 60
-        while not condition():
-            self.assertLess(time.monotonic(), end, "nothing happened for a minute")
-            time.sleep(0.01)
 
     def latest(self, run):
         path = self.folder / run / "checkpoints" / "latest"
@@ -357,17 +323,6 @@ class BadInput(TrainTest):
         self.assertEqual(done.returncode, 1)
         self.assertIn("mpirun", done.stderr)
         self.assertIn("--engine threads", done.stderr)
-
-
-def main():
-    global SLUICE
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        sys.exit(f"usage: {sys.argv[0]} PATH_TO_SLUICE [unittest options]")
-    SLUICE = os.path.abspath(sys.argv.pop(1))
-    if not os.access(SLUICE, os.X_OK):
-        sys.exit(f"[train_test] no program at {SLUICE}; build it with: "
-                 "cmake --preset release && cmake --build --preset release")
-    unittest.main()
 
 
 if __name__ == "__main__":

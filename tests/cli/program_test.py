@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Tests of the program as a whole: help, `sluice list`.
+
+Run as: python3 tests/cli/program_test.py PATH_TO_SLUICE [unittest options]
+"""
+
+import re
+
+from harness import CODECS, CliTest, DATA, FEEDBACK, KINDS, SPARSIFIERS, main
+
+
+class Help(CliTest):
+    OPTIONS = {
+        (): ("--help", "--version", "list", "bench", "probe"),
+        ("list",): ("--help", "--json", "kind"),
+        ("bench",): ("--help", "select", "wire", "collective"),
+        ("bench", "collective"): ("--help", "--algorithm", "--n", "--density", "--overlap", "--support", "--values",
+                                  "--steps", "--warmup", "--seed", "--network", "--workers", "--engine", "--net",
+                                  "--timeout", "--json", "--csv"),
+        ("probe",): ("--help", "--out", "--workers", "--engine", "--net", "--timeout", "--json"),
+        ("bench", "select"): ("--help", "--n", "--density", "--data", "--sparsifier", "--threads", "--feedback",
+                              "--codec", "--row", "--stride", "--steps", "--json", "--csv", *DATA, ".npy"),
+        ("bench", "wire"): ("--help", "--n", "--density", "--data", "--sparsifier", "--row", "--steps", "--json",
+                            "--csv"),
+    }
+
+    def test_names_every_option(self):
+        for command, options in self.OPTIONS.items():
+            for flag in ("--help", "-h"):
+                with self.subTest(command=command, flag=flag):
+                    text = self.ok(*command, flag)
+                    for option in options:
+                        self.assertIn(option, text)
+
+    def test_version(self):
+        self.assertRegex(self.ok("--version"), r"\Asluice \d+\.\d+\.\d+\n\Z")
+
+    def test_parameter_example_of_the_help_is_the_syntax_that_works(self):
+        text = self.ok("bench", "select", "--help")
+        self.assertNotIn("key=value;", text, "parameters are separated by commas")
+
+
+class List(CliTest):
+
+    def names(self, rows):
+        self.assertIsInstance(rows, list)
+        for row in rows:
+            self.assertEqual(set(row), {"name", "summary", "parameters"})
+            self.assertTrue(row["summary"], row["name"])
+            for parameter in row["parameters"]:
+                self.assertEqual(set(parameter), {"name", "default", "doc"}, row["name"])
+                self.assertTrue(parameter["name"] and parameter["doc"], row["name"])
+        found = [row["name"] for row in rows]
+        self.assertEqual(len(found), len(set(found)), "names are unique")
+        return set(found)
+
+    def test_json(self):
+        everything = self.json("list")
+        self.assertEqual(tuple(everything)[:len(KINDS)], KINDS)
+        self.assertLessEqual(set(everything) - set(KINDS), {"models", "datasets", "optimizers", "lr-schedules"})
+        self.assertEqual(self.names(everything["sparsifiers"]), SPARSIFIERS)
+        self.assertEqual(self.names(everything["feedback"]), FEEDBACK)
+        self.assertEqual(self.names(everything["codecs"]), CODECS)
+
+    def test_text(self):
+        lines = self.ok("list").splitlines()
+        for kind in KINDS:
+            self.assertIn(kind, lines)
+        for name in SPARSIFIERS | FEEDBACK | CODECS:
+            self.assertTrue(any(re.match(rf"  {name} +\S", line) for line in lines), name)
+        self.assertTrue(any("upper=1.3" in line for line in lines), "parameters with their defaults")
+
+    def test_one_kind(self):
+        everything = self.json("list")
+        for kind in KINDS:
+            with self.subTest(kind=kind):
+                self.assertEqual(self.json("list", kind), {kind: everything[kind]})
+                lines = self.ok("list", kind).splitlines()
+                self.assertEqual([line for line in lines if not line.startswith(" ")], [kind])
+
+    def test_unknown_kind(self):
+        self.fails("list", "nonsense", says=("nonsense", *KINDS))
+        self.fails("list", "nonsense", "--json", says=("nonsense", *KINDS))
+
+    def test_needs_no_machine(self):
+        self.assertEqual(self.ok("list", cpu="nonsense"), self.ok("list"))
+
+
+if __name__ == "__main__":
+    main()
