@@ -1,6 +1,8 @@
 #include "sluice/torch/data/image.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 #include "image_support.h"
 #include "sluice/core/hash.h"

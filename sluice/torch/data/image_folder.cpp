@@ -5,6 +5,9 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
+#include <memory>
+#include <optional>
 
 #include "sluice/torch/data/jpeg.h"
 #include "sluice/torch/data/png.h"
