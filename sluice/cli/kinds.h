@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,6 +13,8 @@ namespace sluice {
 struct Kind {
   std::string_view name;
   std::vector<Description> (*describe)();
+  // What people see; null: each with its parameters.
+  std::string (*print)() = nullptr;
 };
 
 // Those of training; none in a build without torch.

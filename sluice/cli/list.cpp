@@ -52,6 +52,10 @@ Json to_json(const Description& d) {
 
 void print_text(const Kind& kind) {
   fmt::print("{}\n", kind.name);
+  if (kind.print != nullptr) {
+    fmt::print("{}", kind.print());
+    return;
+  }
   for (const Description& d : kind.describe()) {
     fmt::print("  {:<20} {}\n", d.name, d.summary);
     for (const auto& p : d.parameters) {

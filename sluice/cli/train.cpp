@@ -16,6 +16,7 @@
 #include "sluice/cli/table.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/core/error.h"
+#include "sluice/torch/train/preset.h"
 #include "sluice/torch/train/ranks.h"
 #include "sluice/torch/train/trainer.h"
 
@@ -24,11 +25,44 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Each in a line; --json has all of it.
+std::string preset_table() {
+  std::vector<Json> rows;
+  for (const Preset& preset : presets()) {
+    TrainConfig c;
+    apply_preset(c, preset.name);
+    rows.push_back({{"name", preset.name},
+                    {"model", c.model},
+                    {"dataset", c.dataset},
+                    {"batch", c.batch_size},
+                    {"lr", fmt::format("{}", c.lr)},
+                    {"epochs", c.epochs},
+                    {"sparsifier", c.sparsifier},
+                    {"density", fmt::format("{}", c.density)},
+                    {"source", preset.source}});
+  }
+  std::vector<Column> columns = {{"name", "  preset", ""}};
+  for (Json& row : rows) {
+    row["name"] = "  " + row["name"].get<std::string>();
+  }
+  for (const char* key : {"model", "dataset"}) {
+    columns.push_back({key, key, ""});
+  }
+  for (const char* key : {"batch", "lr", "epochs"}) {
+    columns.push_back({key, key, "{}"});
+  }
+  columns.push_back({"sparsifier", "sparsifier", ""});
+  columns.push_back({"density", "density", "{}"});
+  columns.push_back({"source", "source", ""});
+  return print_rows(rows, columns, Format::kTable);
+}
+
 constexpr Kind kKinds[] = {
     {"models", &model_descriptions},
     {"datasets", &dataset_descriptions},
     {"optimizers", &optimizer_descriptions},
     {"lr-schedules", &lr_schedule_descriptions},
+    {"presets", &preset_descriptions, &preset_table},
 };
 
 // Set by a signal: the run should save itself and end.
@@ -46,6 +80,7 @@ void stop_on_signals() {
 
 struct Options {
   std::vector<std::pair<std::string, std::string>> flags;  // as given
+  std::string preset;
   std::string config_file;
   std::string resume;
   bool resumes = false;
@@ -95,7 +130,7 @@ void take_launch(const CLI::App& command, const TrainConfig& c,
   if (!given("--timeout")) launch.timeout = c.timeout;
 }
 
-// Defaults, then the run that is resumed, then --config, then flags.
+// Defaults, then the run that is resumed, then --preset, --config and flags.
 TrainConfig configure(const CLI::App& command, Options& o) {
   TrainConfig config;
   const std::string run = resumed_run(o);
@@ -104,6 +139,7 @@ TrainConfig configure(const CLI::App& command, Options& o) {
     change_by_json(config, before, read_text(before));
   }
   if (!run.empty()) config.out = run;
+  if (!o.preset.empty()) apply_preset(config, o.preset);
   if (!o.config_file.empty()) {
     change_by_json(config, o.config_file, read_text(o.config_file));
   }
@@ -228,6 +264,9 @@ void add_train(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "train", "Train a network on several workers, with sparse gradients");
   add_flags(*command, o);
+  command->add_option("--preset", o->preset,
+                      "A published job, as in `sluice list presets`; --config "
+                      "and flags win");
   command->add_option("--config", o->config_file,
                       "JSON file with the same names; flags win");
   CLI::Option* resume =

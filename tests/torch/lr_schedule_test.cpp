@@ -87,6 +87,17 @@ TEST(LrSchedule, CosineRunsFromWarmUpToEnd) {
   EXPECT_DOUBLE_EQ(rate("cosine:epochs=10,to=0.5", 10), 1);
 }
 
+TEST(LrSchedule, LinearRunsFromWarmUpToEnd) {
+  EXPECT_EQ(rate("linear", 0), 2);
+  EXPECT_EQ(rate("linear", 75), 0.5);
+  EXPECT_EQ(rate("linear", 1000), 0);
+  EXPECT_EQ(rate("linear:warmup=20", 60), 1);
+  EXPECT_EQ(rate("linear:to=0.25", 100), 0.5);
+  EXPECT_EQ(complaint("linear:warmup=100"),
+            "[lr_schedule 'linear'] the run must be longer than its warm-up of "
+            "100 epochs, got 100");
+}
+
 TEST(LrSchedule, ExponentialDropsEveryEpoch) {
   EXPECT_EQ(rate("exponential:factor=0.5", 0.9), 2);
   EXPECT_EQ(rate("exponential:factor=0.5", 3), 0.25);
@@ -130,9 +141,9 @@ TEST(LrSchedule, RefusesAStateOfAnother) {
 }
 
 TEST(LrSchedule, SaysWhatWouldWork) {
-  EXPECT_EQ(complaint("linear"),
-            "[make_lr_schedule] no lr_schedule 'linear'; known: constant steps "
-            "exponential cosine inverse-sqrt plateau");
+  EXPECT_EQ(complaint("sine"),
+            "[make_lr_schedule] no lr_schedule 'sine'; known: constant steps "
+            "exponential linear cosine inverse-sqrt plateau");
   EXPECT_EQ(complaint("steps:at=80-30"),
             "[lr_schedule 'steps'] parameter 'at' must be ascending, got "
             "'80-30'");

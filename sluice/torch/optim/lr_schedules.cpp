@@ -90,6 +90,38 @@ class Exponential final : public LrSchedule {
   double factor_;
 };
 
+class Linear final : public LrSchedule {
+ public:
+  static constexpr std::string_view kName = "linear";
+  static constexpr std::string_view kSummary =
+      "straight down from the end of the warm-up to the end of the run";
+  struct Params : Common {
+    double to = 0;
+  };
+  static ParamList list(Params& p) {
+    return with_common({{"to", &p.to, "share of the rate at the end", 0, 1}},
+                       p);
+  }
+
+  Linear(const Params& params, const LrContext& context)
+      : LrSchedule(params, context), to_(params.to), epochs_(context.epochs) {
+    require(
+        epochs_ > warmup_epochs(),
+        "[lr_schedule 'linear'] the run must be longer than its warm-up of ",
+        warmup_epochs(), " epochs, got ", epochs_);
+  }
+
+ private:
+  double factor(double epoch, double) const override {
+    const double done = std::clamp(
+        (epoch - warmup_epochs()) / (epochs_ - warmup_epochs()), 0.0, 1.0);
+    return 1 - (1 - to_) * done;
+  }
+
+  double to_;
+  double epochs_;
+};
+
 class Cosine final : public LrSchedule {
  public:
   static constexpr std::string_view kName = "cosine";
@@ -208,6 +240,7 @@ constexpr std::array kSchedules = {
     registry_entry<Constant, LrSchedule, const LrContext&>(),
     registry_entry<Steps, LrSchedule, const LrContext&>(),
     registry_entry<Exponential, LrSchedule, const LrContext&>(),
+    registry_entry<Linear, LrSchedule, const LrContext&>(),
     registry_entry<Cosine, LrSchedule, const LrContext&>(),
     registry_entry<InverseSqrt, LrSchedule, const LrContext&>(),
     registry_entry<Plateau, LrSchedule, const LrContext&>(),

@@ -34,10 +34,9 @@ std::size_t edits(std::string_view a, std::string_view b) {
 }
 
 std::string_view nearest(const ParamList& params, std::string_view name) {
-  const auto closer = [&](const Param& a, const Param& b) {
-    return edits(a.name, name) < edits(b.name, name);
-  };
-  return std::min_element(params.begin(), params.end(), closer)->name;
+  std::vector<std::string_view> names;
+  for (const Param& p : params) names.push_back(p.name);
+  return nearest_name(names, name);
 }
 
 Json value_of(const Param& param) {
@@ -56,6 +55,14 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
 }
 
 }  // namespace
+
+std::string_view nearest_name(std::span<const std::string_view> names,
+                              std::string_view name) {
+  const auto closer = [&](std::string_view a, std::string_view b) {
+    return edits(a, name) < edits(b, name);
+  };
+  return *std::min_element(names.begin(), names.end(), closer);
+}
 
 ParamList params_of(TrainConfig& c) {
   return {
