@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""Forward and backward of models in C++ against the same networks in Python.
+
+usage: models.py SLUICE_MODEL_STEPS [--threads 1,2] [--rounds 9] [--model ...]
+
+Build the target sluice_model_steps first, and run this with the Python that has
+torch. Both take the same shapes, threads and memory format (contiguous), and a
+step is: drop the gradients, forward, cross entropy, backward. Rounds of both
+alternate, so that whatever else the machine does hits both. Times are medians
+over steps, ratios (C++ / Python) are medians over rounds: of the clock, and of the
+time of all processors, which says more where others use the machine.
+"""
+
+import argparse
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import torch
+
+sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "torch"))
+import model_reference  # noqa: E402
+
+# Model, image, classes, batch, steps per round.
+CASES = [
+    ("resnet20", (3, 32, 32), 10, 32, 8),
+    ("resnet18", (3, 32, 32), 10, 16, 3),
+    ("resnet18", (3, 224, 224), 1000, 4, 3),
+    ("resnet50", (3, 32, 32), 100, 8, 2),
+    ("resnet50", (3, 224, 224), 1000, 2, 2),
+    ("vgg16", (3, 32, 32), 10, 32, 3),
+    ("vgg16:widths=4096-4096", (3, 32, 32), 100, 32, 3),
+    ("vgg16", (3, 224, 224), 1000, 1, 1),
+    ("alexnet", (3, 224, 224), 1000, 8, 2),
+    ("vit-tiny", (3, 32, 32), 10, 16, 4),
+    ("vit-tiny", (3, 224, 224), 1000, 4, 3),
+    ("vit-base", (3, 224, 224), 1000, 1, 1),
+]
+WARM_UP = 2
+
+
+class InCpp:
+    def __init__(self, program, model, shape, classes, batch, threads):
+        numbers = [*shape, classes, batch, threads]
+        self.process = subprocess.Popen(
+            [program, model, *map(str, numbers)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, count):
+        print(count, file=self.process.stdin, flush=True)
+        numbers = [float(text) for text in self.process.stdout.readline().split()]
+        if len(numbers) != 2 * count:
+            sys.exit("[models] the program must answer with two times per step")
+        return list(zip(numbers[::2], numbers[1::2]))
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+class InPython:
+    def __init__(self, model, shape, classes, batch):
+        self.network = model_reference.make(model, *shape, classes)
+        self.images = torch.randn(batch, *shape)
+        self.labels = torch.arange(batch) % classes
+
+    def step(self):
+        start, busy = time.perf_counter(), time.process_time()
+        self.network.zero_grad()
+        logits = self.network(self.images)
+        torch.nn.functional.cross_entropy(logits, self.labels).backward()
+        return time.perf_counter() - start, time.process_time() - busy
+
+    def run(self, count):
+        return [self.step() for _ in range(count)]
+
+    def close(self):
+        pass
+
+
+def medians(pairs):
+    return [statistics.median(column) for column in zip(*pairs)]
+
+
+def compare(program, case, threads, rounds):
+    model, shape, classes, batch, steps = case
+    torch.set_num_threads(threads)
+    sides = [
+        InCpp(program, model, shape, classes, batch, threads),
+        InPython(model, shape, classes, batch),
+    ]
+    for side in sides:
+        side.run(WARM_UP)
+    times = [[], []]
+    ratios = []
+    for number in range(rounds):
+        new = [None, None]
+        # Each goes first every second time.
+        for i in (0, 1) if number % 2 == 0 else (1, 0):
+            new[i] = sides[i].run(steps)
+            times[i] += new[i]
+        cpp, python = map(medians, new)
+        ratios.append((cpp[0] / python[0], cpp[1] / python[1]))
+    for side in sides:
+        side.close()
+    cpp, python = map(medians, times)
+    ratio, busy_ratio = medians(ratios)
+    image = "x".join(map(str, shape[1:]))
+    print(
+        f"{model:24} {image:>8} {batch:>6} {threads:>8} {1e3 * python[0]:>10.1f}"
+        f" {1e3 * cpp[0]:>8.1f} {ratio:>7.3f} {busy_ratio:>11.3f}",
+        flush=True,
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("program", help="the built sluice_model_steps")
+    parser.add_argument("--threads", default="1,2", help="joined by ','")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--model", help="only cases of this one")
+    arguments = parser.parse_args()
+    cases = [
+        case for case in CASES if arguments.model in (None, case[0].split(":")[0])
+    ]
+    if not cases:
+        parser.error(f"no case of '{arguments.model}'")
+    print(
+        f"{'model':24} {'image':>8} {'batch':>6} {'threads':>8} {'python ms':>10}"
+        f" {'c++ ms':>8} {'ratio':>7} {'processors':>11}"
+    )
+    for case in cases:
+        for threads in arguments.threads.split(","):
+            program = pathlib.Path(arguments.program).resolve()
+            compare(program, case, int(threads), arguments.rounds)
+
+
+if __name__ == "__main__":
+    main()
