@@ -28,6 +28,7 @@ struct Options {
   std::string target = "dense-0.5";
   std::string budget;
   std::int64_t jobs = 1;
+  std::string preset;
   std::string config;
   std::vector<std::string> job;
   bool overwrite = false;
@@ -130,7 +131,8 @@ Json configuration(std::vector<std::string> flags) {
 
 std::vector<std::string> job_flags(const Options& o) {
   std::vector<std::string> flags;
-  if (!o.config.empty()) flags = {"--config", o.config};
+  if (!o.preset.empty()) flags = {"--preset", o.preset};
+  if (!o.config.empty()) flags.insert(flags.end(), {"--config", o.config});
   flags.insert(flags.end(), o.job.begin(), o.job.end());
   return flags;
 }
@@ -319,13 +321,15 @@ void add_compare(CLI::App& app) {
       "--densities 0.01,0.001 \\\n    --seeds 1,2 -- --model mlp --epochs 10 "
       "--lr-schedule cosine");
   command->add_option("--out", o->out, "Folder for the runs and the table");
-  command
-      ->add_option("--methods", o->methods,
-                   "Joined by commas: all, dense, dense-bf16, sparsifiers "
-                   "(with +FEEDBACK and +COLLECTIVE), collectives; or your own "
-                   "one as NAME=FLAGS. May be given several times")
-      ->expected(1)
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  CLI::Option* methods =
+      command
+          ->add_option(
+              "--methods", o->methods,
+              "Joined by commas: all, dense, dense-bf16, sparsifiers "
+              "(with +FEEDBACK and +COLLECTIVE), collectives; or your own "
+              "one as NAME=FLAGS. May be given several times")
+          // Or it would take the -- for the end of its own list.
+          ->allow_extra_args(false);
   command->add_option("--densities", o->densities, "Joined by commas")
       ->capture_default_str();
   command->add_option("--seeds", o->seeds, "Joined by commas")
@@ -340,6 +344,8 @@ void add_compare(CLI::App& app) {
       ->add_option("--jobs", o->jobs,
                    "Runs at the same time; their times are then not comparable")
       ->capture_default_str();
+  command->add_option("--preset", o->preset,
+                      "The job, as in `sluice list presets`");
   command->add_option("--config", o->config,
                       "JSON file with the job, as for train");
   command->add_flag("--overwrite", o->overwrite,
@@ -348,7 +354,13 @@ void add_compare(CLI::App& app) {
                     "Also of runs that are finished");
   command->add_flag("--report-only", o->report_only,
                     "Write table and plots again; needs --out only");
-  command->add_option("job", o->job, "The job, after --: flags of train");
+  CLI::Option* job =
+      command->add_option("job", o->job, "The job, after --: flags of train");
+  // The last one wins, so that scripts can append.
+  for (CLI::Option* option : command->get_options()) {
+    if (option == methods || option == job) continue;
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
   command->callback([o] { compare(*o); });
 }
 

@@ -11,8 +11,10 @@ from harness import CODECS, CliTest, DATA, FEEDBACK, KINDS, SPARSIFIERS, main
 
 class Help(CliTest):
     OPTIONS = {
-        (): ("--help", "--version", "list", "bench", "probe"),
+        (): ("--help", "--version", "list", "bench", "probe", "train", "compare"),
         ("list",): ("--help", "--json", "kind"),
+        ("compare",): ("--help", "--out", "--methods", "--densities", "--seeds", "--target", "--time-budget", "--jobs",
+                       "--preset", "--config", "--overwrite", "--keep-checkpoints", "--report-only", "job"),
         ("bench",): ("--help", "select", "wire", "collective"),
         ("bench", "collective"): ("--help", "--algorithm", "--n", "--density", "--overlap", "--support", "--values",
                                   "--steps", "--warmup", "--seed", "--network", "--workers", "--engine", "--net",
