@@ -284,7 +284,8 @@ std::string Drawing::draw(const std::string& title) {
 
 std::vector<double> ticks(double low, double high, bool log, int count) {
   std::vector<double> all;
-  if (log && high / low > 3) {
+  // Over less than a decade 1, 2 and 5 would be too few.
+  if (log && high / low > 10) {
     const int first = static_cast<int>(std::floor(std::log10(low)));
     const int last = static_cast<int>(std::ceil(std::log10(high)));
     for (int e = first; e <= last; ++e) {

@@ -36,7 +36,8 @@ std::string draw_plot(const std::string& title,
                       const Axis& y);
 
 // Where to write numbers along an axis from `low` to `high`: round values,
-// about `count` of them; for a logarithmic one 1, 2 and 5 times powers of ten.
+// about `count` of them; for a logarithmic one over more than a decade 1, 2 and
+// 5 times powers of ten.
 std::vector<double> ticks(double low, double high, bool log, int count);
 
 // Each value as the mean of those within `reach` of it.
