@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -186,10 +187,14 @@ void print_summary(const TrainSummary& s) {
     row("images replaced", fmt::format("{}", s.replaced));
   }
   row("training loss", fmt::format("{:.4f}", s.loss));
-  row("test loss", fmt::format("{:.4f}", s.eval_loss));
-  row("test accuracy",
-      fmt::format("{:.2f} % (best {:.2f} %)", 100 * s.eval_accuracy,
-                  100 * s.best_accuracy));
+  if (std::isnan(s.eval_accuracy)) {
+    row("test accuracy", "not evaluated (--eval-every)");
+  } else {
+    row("test loss", fmt::format("{:.4f}", s.eval_loss));
+    row("test accuracy",
+        fmt::format("{:.2f} % (best {:.2f} %)", 100 * s.eval_accuracy,
+                    100 * s.best_accuracy));
+  }
   row("time in steps", fmt::format("{:.2f} s", s.seconds));
   row("samples/s", fmt::format("{:.0f}", s.samples_per_s));
   row("step", fmt::format("{:.2f} ms", 1e3 * s.step_s));

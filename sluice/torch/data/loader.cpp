@@ -37,9 +37,9 @@ bool is_free(const torch::Tensor& tensor) {
 }  // namespace
 
 std::size_t data_threads(const Dataset& dataset, std::size_t asked,
-                         std::size_t workers) {
+                         std::size_t workers, bool cores_are_idle) {
   if (asked > 0) return asked;
-  if (!dataset.is_slow()) return 0;
+  if (!dataset.is_slow() && !cores_are_idle) return 0;
   // More than the cores only take time from each other; eight feed a model of
   // some thousand images per second.
   constexpr std::size_t kMost = 8;
@@ -49,7 +49,9 @@ std::size_t data_threads(const Dataset& dataset, std::size_t asked,
 }
 
 BatchQueue::BatchQueue(const Dataset& dataset, const LoaderOptions& options)
-    : dataset_(dataset), ahead_(options.threads > 0 ? options.prefetch : 0) {
+    : dataset_(dataset),
+      ahead_(options.threads > 0 ? options.prefetch : 0),
+      pinned_(options.pinned) {
   if (options.threads > 0) {
     maker_ = std::make_unique<SampleMaker>(dataset, options.threads);
   }
@@ -70,9 +72,10 @@ Batch BatchQueue::make_room(std::int64_t count) {
   }
   const Input& input = dataset_.input();
   Batch batch;
+  const auto memory = torch::TensorOptions().pinned_memory(pinned_);
   batch.images =
-      torch::empty({count, input.channels, input.height, input.width});
-  batch.labels = torch::empty({count}, torch::kInt64);
+      torch::empty({count, input.channels, input.height, input.width}, memory);
+  batch.labels = torch::empty({count}, memory.dtype(torch::kInt64));
   return batch;
 }
 

@@ -22,12 +22,14 @@ struct LoaderOptions {
   std::size_t threads = 0;
   // Batches that those threads make before they are asked for.
   std::size_t prefetch = 2;
+  // In memory that a CUDA device can copy from by itself.
+  bool pinned = false;
 };
 
 // The threads that `asked` (0: as many as pay) comes to in each of `workers`
-// processes on one machine.
+// processes on one machine, whose cores are idle if a device computes.
 std::size_t data_threads(const Dataset& dataset, std::size_t asked,
-                         std::size_t workers);
+                         std::size_t workers, bool cores_are_idle = false);
 
 // Batches on their way, in the order in which they were asked for.
 //
@@ -55,6 +57,7 @@ class BatchQueue {
 
   const Dataset& dataset_;
   std::size_t ahead_;
+  bool pinned_;
   std::deque<Batch> handed_out_;
   std::deque<Waiting> waiting_;
   std::unique_ptr<SampleMaker> maker_;  // last: it writes to the others

@@ -179,7 +179,8 @@ void Trainer::load_data() {
   how.seed = static_cast<std::uint64_t>(config_.seed);
   loading_.threads =
       data_threads(*train_, static_cast<std::size_t>(config_.data_threads),
-                   comm_.local_size());
+                   comm_.local_size(), config_.device != "cpu");
+  loading_.pinned = config_.device != "cpu";
   loading_.prefetch = static_cast<std::size_t>(config_.prefetch);
   loader_ = std::make_unique<Loader>(*train_, how, loading_);
   const auto passes = static_cast<std::uint64_t>(config_.accumulate);
@@ -269,12 +270,14 @@ void Trainer::open_metrics() {
 
 torch::Tensor Trainer::forward(const Batch& batch, Window& window) {
   const auto start = Clock::now();
-  const torch::Tensor labels = batch.labels.to(device_);
+  // Both copies are done before loss.item() returns, and so before the loader
+  // may write there again.
+  const torch::Tensor labels = batch.labels.to(device_, true);
   torch::Tensor scores;
   torch::Tensor loss;
   {
     const Autocast autocast(config_.precision == "bf16", device_.type());
-    scores = job_.model->forward(batch.images.to(device_));
+    scores = job_.model->forward(batch.images.to(device_, true));
     loss = torch::nn::functional::cross_entropy(scores, labels);
   }
   const auto samples = static_cast<double>(labels.size(0));
