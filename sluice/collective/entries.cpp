@@ -217,12 +217,15 @@ Bytes encode_filled(const Entries& entries, std::uint64_t n, ValueForm values) {
   // No form takes less than a bit per index, up to one per element.
   const std::size_t least = wire::value_bytes(entries.size(), 1, values) +
                             std::min(entries.size(), n) / 8;
-  const std::size_t dense = wire::value_bytes(n, 1, values);
+  // The zeros between them need a value of their own, which tables do not have.
+  const bool table = values == ValueForm::kOne || values == ValueForm::kTwoBit;
+  const ValueForm form = table ? ValueForm::kFp32 : values;
+  const std::size_t dense = wire::value_bytes(n, 1, form);
   if (least < dense) {
     Bytes coded = encode(entries, n, values);
     if (coded.size() <= sizeof(WireHeader) + dense) return coded;
   }
-  return encode(filled(entries, n), n, values);
+  return encode(filled(entries, n), n, form);
 }
 
 Bytes encode_indices(std::span<const std::uint32_t> indices, std::uint64_t n) {

@@ -202,6 +202,24 @@ TEST(Auto, MeasuresTheNetworkAndChooses) {
   EXPECT_EQ(choice(100000, 1, 4), "dense");
 }
 
+// Filled up with zeros, a list of one value would need a second one.
+TEST(Entries, OfOneValueStaySmall) {
+  constexpr std::uint64_t kN = 10000;
+  Entries list;
+  for (std::uint32_t j = 0; j < kN; j += 100) list.add(j, 0.25F);
+  const Bytes coded = encode_filled(list, kN, ValueForm::kOne);
+  EXPECT_LT(coded.size(), 2 * list.size() + sizeof(WireHeader) + 16);
+  Entries back;
+  decode(coded, kN, 0, back);
+  EXPECT_EQ(back.indices, list.indices);
+  EXPECT_EQ(back.values, list.values);
+  // Dense is smaller only where nearly all are there.
+  list.clear();
+  for (std::uint32_t j = 0; j < kN; ++j) list.add(j, j == 7 ? 2.0F : 0.25F);
+  EXPECT_LE(encode_filled(list, kN, ValueForm::kOne).size(),
+            4 * kN + sizeof(WireHeader));
+}
+
 TEST(Collectives, WorkWith64Ranks) {
   constexpr std::uint64_t kN = 20000;
   for (const CollectiveEntry& entry : collectives()) {
