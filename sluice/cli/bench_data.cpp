@@ -90,6 +90,16 @@ struct Lane {
   std::vector<double> ratio{};
 };
 
+bool is_sound_jpeg(const std::vector<std::uint8_t>& bytes) {
+  if (bytes.size() < 2 || bytes[0] != 0xff || bytes[1] != 0xd8) return false;
+  try {
+    time_decoding({bytes}, 1);
+  } catch (const std::exception&) {
+    return false;
+  }
+  return true;
+}
+
 class Bench {
  public:
   Bench(const Options& o, const std::string& folder) : options_(o) {
@@ -109,7 +119,7 @@ class Bench {
       std::ifstream file(tree->path(at), std::ios::binary);
       std::vector<std::uint8_t> bytes(std::istreambuf_iterator<char>(file), {});
       // What libjpeg-turbo cannot decode cannot be compared with it.
-      if (bytes.size() < 2 || bytes[0] != 0xff || bytes[1] != 0xd8) continue;
+      if (!is_sound_jpeg(bytes)) continue;
       files_.push_back(std::move(bytes));
       which.push_back(at);
     }

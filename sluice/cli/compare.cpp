@@ -167,6 +167,9 @@ std::vector<Cell> make_cells(const Options& o) {
             "most 1, got ", d);
   }
   const auto seeds = parse_list<std::int64_t>("--seeds", o.seeds, "1,2");
+  for (const std::int64_t seed : seeds) {
+    require(seed >= 0, "[compare] --seeds must be 0 or more, got ", seed);
+  }
   check_flags(o.job, false);
   const auto methods =
       make_methods(o.methods, [&](const std::vector<std::string>& flags) {
@@ -182,6 +185,12 @@ std::vector<Cell> make_cells(const Options& o) {
       for (const Method& method : methods) {
         if (method.fixed_density && d > 0) continue;
         cells.push_back(make_cell(o, method, densities[d], seed));
+        const std::string& folder = cells.back().folder;
+        const auto same = std::count_if(
+            cells.begin(), cells.end(),
+            [&](const Cell& cell) { return cell.folder == folder; });
+        require(same == 1, "[compare] each run must have a folder of its own, ",
+                "but two would be '", folder, "'; give a method another name");
       }
     }
   }
@@ -213,6 +222,8 @@ Comparison load(const Options& o) {
   const Json json = Json::parse(read_file_or_nothing(path), nullptr, false);
   require(json.is_object(), "[compare] --report-only needs the folder of a ",
           "comparison in --out, got '", o.out, "', which has no compare.json");
+  require(json.contains("cells") && !json["cells"].empty(), "[compare] '", path,
+          "' must be a comparison with at least one run");
   Comparison comparison;
   comparison.jobs = json.at("jobs").get<std::size_t>();
   for (const Json& item : json.at("cells")) {

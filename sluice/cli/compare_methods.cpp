@@ -227,7 +227,9 @@ Method make_own(const std::string& word, const Configure& configure) {
   const std::size_t equals = word.find('=');
   const std::vector<std::string> flags =
       CLI::detail::split_up(word.substr(equals + 1));
-  Method method{word.substr(0, equals), configure(flags)};
+  const std::string name = word.substr(0, equals);
+  check_name(name);
+  Method method{name, configure(flags)};
   const bool own_density =
       std::any_of(flags.begin(), flags.end(), [](const std::string& flag) {
         return flag == "--density" || flag.starts_with("--density=");

@@ -44,12 +44,13 @@ void write_file(const std::string& path, const std::string& text) {
   }
 }
 
-// What a run said last. The launcher's own last words only repeat that a rank
-// failed.
+// Why a run failed: what the first rank to fail said, for the others then miss
+// it; else what was said last. The launcher only repeats that a rank failed.
 std::string last_words(const std::string& log) {
   std::istringstream lines(read_file_or_nothing(log));
   std::string last;
   for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("rank ")) return line;
     const bool launcher = line.starts_with("[launch] all of");
     if (!line.empty() && !(launcher && !last.empty())) last = line;
   }
@@ -217,7 +218,8 @@ void Queue::finish(const Active& ended, int status) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && run.finished) {
     estimate_.add(cell, took);
     if (!options_.keep_checkpoints) {
-      fs::remove_all(cell.folder + "/checkpoints");
+      std::error_code ignored;
+      fs::remove_all(cell.folder + "/checkpoints", ignored);
     }
     ++done_;
     say(ended.cell, fmt::format("{} in {}",

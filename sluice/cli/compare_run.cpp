@@ -59,8 +59,9 @@ class Reader {
     bytes_ += count * number(line, "bytes_per_step", 0);
     density_ += count * number(line, "density", 1);
     k_hat_ += count * number(line, "k_hat_over_k", 1);
-    if (line.at("loss").is_number()) {
-      run_.losses.push_back({step, seconds_, line.at("loss").get<double>()});
+    const auto loss = line.find("loss");
+    if (loss != line.end() && loss->is_number()) {
+      run_.losses.push_back({step, seconds_, loss->get<double>()});
     }
   }
   // It may stand between two windows.
@@ -103,8 +104,8 @@ RunRecord read_run(const std::string& folder) {
   run.begun = run.config.is_object();
   const Json summary = Json::parse(
       read_file_or_nothing(folder + "/summary.json"), nullptr, false);
-  run.finished =
-      run.begun && summary.is_object() && !summary.value("stopped", true);
+  run.finished = run.begun && summary.is_object() &&
+                 summary.contains("stopped") && summary["stopped"] == false;
   std::ifstream metrics(folder + "/metrics.jsonl");
   Reader reader(run);
   for (std::string line; std::getline(metrics, line);) {

@@ -5,16 +5,14 @@ Run as: python3 tests/cli/image_folder_test.py PATH_TO_SLUICE [unittest options]
 """
 
 import json
+import os
 import shutil
 import struct
 import subprocess
-import sys
-import tempfile
-import unittest
 import zlib
-from pathlib import Path
 
-SLUICE = None  # the program, set by main()
+from harness import SLUICE, RunTest, main
+
 JOB = ("--model", "logistic", "--dataset", "imagefolder:size=16", "--batch-size", 4, "--workers", 2, "--engine",
        "threads", "--collective", "sparcml-split", "--dense-collective", "dense:by=ring")
 
@@ -28,10 +26,9 @@ def png(width, height, colour):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-class ImageFolderTest(unittest.TestCase):
+class ImageFolderTest(RunTest):
     def setUp(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="sluice-images-"))
-        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        super().setUp()
         self.data = self.folder / "data"
         for split, count in (("train", 20), ("val", 6)):
             for c, name in enumerate(("dark", "light")):
@@ -40,9 +37,8 @@ class ImageFolderTest(unittest.TestCase):
                     image = png(20 + i, 30 - i, lambda x, y, c=c, i=i: (100 * c + 3 * x, 100 * c + 3 * y, 100 * c + i))
                     (self.data / split / name / f"{i:03}.png").write_bytes(image)
 
-    def run_program(self, *args):
-        return subprocess.run([SLUICE, *map(str, args)], cwd=self.folder, stdin=subprocess.DEVNULL, text=True,
-                              capture_output=True, timeout=80)
+    def command(self, *args):
+        return [SLUICE, *map(str, args)]
 
     def train(self, *args, job=JOB):
         done = self.run_program("train", *job, "--data-dir", self.data, *args, "--json")
@@ -73,6 +69,34 @@ class ImageFolderTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("train/dark/007.png' must be a whole JPEG or PNG image, but: it is empty; replace it", done.stderr)
 
+    def test_goes_on_past_a_broken_image(self):
+        self.train("--max-steps", 2, "--out", "a")
+        (self.data / "train/dark/007.png").write_bytes(b"")
+        job = ["imagefolder:size=16,broken=skip" if str(a).startswith("imagefolder") else a for a in JOB]
+        done, _ = self.train("--resume", "a", "--max-steps", 10, job=job)
+        self.assertEqual(done["steps"], 10)
+        self.assertGreaterEqual(done["replaced"], 1)
+        other = ["imagefolder:size=20" if str(a).startswith("imagefolder") else a for a in JOB]
+        self.fails("train", *other, "--data-dir", self.data, "--resume", "a", "--epochs", 1,
+                   says="--dataset must be that of the checkpoint")
+
+    def test_data_differ(self):
+        """Each rank finds its own folder under the same name."""
+        if shutil.which("mpirun") is None:
+            self.skipTest("no mpirun here")
+        shutil.copytree(self.data, self.folder / "other/data")
+        (self.folder / "other/data/train/dark/new.png").write_bytes(png(9, 9, lambda x, y: (x, y, 0)))
+        env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        job = ["train", "--model", "logistic", "--dataset", "imagefolder:size=16", "--data-dir", "data", "--batch-size",
+               "4", "--max-steps", "2", "--out", self.folder / "a"]
+        one = ["-n", "1", "--wdir"]
+        done = subprocess.run(["mpirun", "--oversubscribe", "--bind-to", "none", *one, self.folder, SLUICE, *job, ":",
+                               *one, self.folder / "other", SLUICE, *job],
+                              env=env, text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=80)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("rank 1 has other files or labels than rank 0 under 'data'", done.stderr)
+        self.assertFalse((self.folder / "a").exists())
+
     def test_broken_images_are_counted(self):
         for path in ("train/dark/007.png", "val/light/002.png"):
             file = self.data / path
@@ -95,27 +119,19 @@ class ImageFolderTest(unittest.TestCase):
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_bench(self):
-        done = self.run_program("bench", "data", "--images", 4, "--width", 96, "--height", 64, "--batch", 2,
+        done = self.run_program("bench", "data", "--images", 16, "--width", 96, "--height", 64, "--batch", 2,
                                 "--rounds", 1, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = json.loads(done.stdout)
         self.assertEqual([row["threads"] for row in rows], [1] * 4 + [2] * 4)
         for row in rows:
-            self.assertEqual(row["images"], 4)
+            self.assertEqual(row["images"], 16)
             self.assertGreater(row["samples_per_core_s"], 0)
         for args, says in ((("--data-dir", self.data), "must hold JPEG files"), (("--quality", 101), "from 1 to 100"),
                            (("--dataset", "mnist", "--data-dir", self.data), "[dataset 'mnist']")):
             done = self.run_program("bench", "data", *args)
             self.assertEqual(done.returncode, 1)
             self.assertIn(says, done.stderr)
-
-
-def main():
-    global SLUICE
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: image_folder_test.py PATH_TO_SLUICE [unittest options]")
-    SLUICE = str(Path(sys.argv.pop(1)).resolve())
-    unittest.main()
 
 
 if __name__ == "__main__":

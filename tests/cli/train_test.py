@@ -33,6 +33,10 @@ def small_files():
     resource.setrlimit(resource.RLIMIT_FSIZE, (150_000, 150_000))
 
 
+# What a machine without a GPU says; others would train.
+NO_GPU = {} if os.path.exists("/dev/nvidiactl") else {("--device", "cuda"): ("torch sees no GPU", "--device cpu")}
+
+
 class TrainTest(RunTest):
     def train(self, *args):
         done = self.run_program(*args, "--json")
@@ -287,6 +291,7 @@ class BadInput(TrainTest):
             ("--checkpoint-every", "often"): ("checkpoint_every", "often"),
             ("--nonfinite", "ignore"): ("skip", "stop"),
             ("--device", "tpu"): ("cpu", "tpu"),
+            **NO_GPU,
             ("--workers", "0"): ("--workers", "0"),
             ("--engine", "pigeons"): ("pigeons", "threads"),
             ("--net", "slow"): ("slow",),

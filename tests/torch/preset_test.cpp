@@ -21,14 +21,15 @@ TEST(Preset, EachIsAConfigurationThatMakesSense) {
 }
 
 // Or all of it would be applied twice, once here and once there.
-TEST(Preset, HasItsMomentumInOnePlace) {
+TEST(Preset, HasItsMomentumInOnePlaceAtMost) {
   for (const Preset& preset : presets()) {
     TrainConfig config;
     apply_preset(config, preset.name);
     if (!config.optimizer.starts_with("sgd")) continue;
     const bool optimizer = !config.optimizer.starts_with("sgd:momentum=0,") &&
                            config.optimizer != "sgd:momentum=0";
-    EXPECT_NE(optimizer, config.feedback.starts_with("dgc")) << preset.name;
+    EXPECT_FALSE(optimizer && config.feedback.starts_with("dgc"))
+        << preset.name;
   }
 }
 

@@ -36,7 +36,7 @@ std::vector<const Kernels*> available_kernels() {
   return all;
 }
 
-const Kernels& choose_kernels(std::string isa) {
+const Kernels& choose_kernels(std::string_view isa) {
   const std::vector<const Kernels*> all = available_kernels();
   const char* where = "[cpu_backend] isa";
   if (isa.empty()) {

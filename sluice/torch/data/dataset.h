@@ -50,6 +50,10 @@ class Dataset {
                           std::optional<std::uint64_t> random,
                           std::span<float> out) const = 0;
 
+  // A hash of what can be told of the samples without looking at them: other
+  // data most likely have another one.
+  virtual std::uint64_t fingerprint() const;
+
   // Whether an image takes so long that threads of their own should make them.
   virtual bool is_slow() const { return false; }
 

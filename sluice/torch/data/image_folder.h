@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "sluice/core/hash.h"
 #include "sluice/torch/data/dataset.h"
 #include "sluice/torch/data/view.h"
 
@@ -22,6 +23,8 @@ class ImageTree {
   std::size_t size() const { return begins_.size(); }
   std::size_t label(std::size_t index) const;
   std::string path(std::size_t index) const;
+  // A hash of the names of all files, in their order.
+  std::uint64_t fingerprint() const;
   // Whether any file is said to be one.
   bool has_jpeg() const { return has_jpeg_; }
   bool has_png() const { return has_png_; }
@@ -75,6 +78,9 @@ class ImageFolder final : public Dataset {
   }
   Rendered render(std::size_t index, std::optional<std::uint64_t> random,
                   std::span<float> out) const override;
+  std::uint64_t fingerprint() const override {
+    return mix64(Dataset::fingerprint(), tree_.fingerprint());
+  }
   bool is_slow() const override { return true; }
 
   const std::vector<std::string>& classes() const { return tree_.classes(); }

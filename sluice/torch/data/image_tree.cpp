@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "sluice/core/checksum.h"
 #include "sluice/torch/data/image_folder.h"
 #include "sluice/torch/ensure.h"
 
@@ -103,6 +104,15 @@ std::size_t ImageTree::label(std::size_t index) const {
   const auto after =
       std::upper_bound(class_begins_.begin(), class_begins_.end(), index);
   return static_cast<std::size_t>(after - class_begins_.begin()) - 1;
+}
+
+std::uint64_t ImageTree::fingerprint() const {
+  Checksum sum;
+  for (const std::string& name : classes_) {
+    sum.add(std::as_bytes(std::span(name)));
+  }
+  sum.add(std::as_bytes(std::span(names_)));
+  return sum.fold();
 }
 
 std::string ImageTree::path(std::size_t index) const {

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "sluice/core/hash.h"
 #include "sluice/torch/data/cifar.h"
 #include "sluice/torch/data/dataset.h"
 #include "sluice/torch/data/idx.h"
@@ -21,6 +22,14 @@ constexpr std::array kDatasets = {
 }  // namespace
 
 std::span<const DatasetEntry> datasets() { return kDatasets; }
+
+std::uint64_t Dataset::fingerprint() const {
+  std::uint64_t hash = size();
+  for (std::size_t i = 0; i < size(); ++i) {
+    hash = mix64(hash, static_cast<std::uint64_t>(label(i)));
+  }
+  return hash;
+}
 
 std::unique_ptr<Dataset> make_dataset(std::string_view text,
                                       const DatasetPlace& place) {

@@ -1,7 +1,9 @@
 #include "sluice/torch/data/sample_maker.h"
 
 #include <algorithm>
+#include <system_error>
 
+#include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 
 namespace sluice {
@@ -20,12 +22,22 @@ Rendered make_sample(const Dataset& dataset, const Order& order,
 
 SampleMaker::SampleMaker(const Dataset& dataset, std::size_t threads)
     : dataset_(dataset) {
-  for (std::size_t t = 0; t < threads; ++t) {
-    threads_.emplace_back([this] { run(); });
+  try {
+    for (std::size_t t = 0; t < threads; ++t) {
+      threads_.emplace_back([this] { run(); });
+    }
+  } catch (const std::system_error& e) {
+    end();
+    throw std::runtime_error(concat("[data] ", threads, " threads were wanted",
+                                    ", but only ", threads_.size(),
+                                    " could be made (", e.what(),
+                                    "); ask for fewer data threads"));
   }
 }
 
-SampleMaker::~SampleMaker() {
+SampleMaker::~SampleMaker() { end(); }
+
+void SampleMaker::end() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -62,6 +62,7 @@ class SampleMaker {
   };
 
   void run();
+  void end();
   Work* unfinished();
   void make(Work& work, std::unique_lock<std::mutex>& lock);
 

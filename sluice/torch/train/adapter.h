@@ -27,6 +27,11 @@ class AutogradAdapter {
   // gradient, and waits; gradients are then the mean over the ranks.
   SyncReport finish();
 
+  // Of host memory that gradients are staged in.
+  std::size_t memory_bytes() const {
+    return stage_ != nullptr ? stage_->memory_bytes() : 0;
+  }
+
  private:
   struct Hook;
   void announce(std::size_t i);

@@ -87,6 +87,12 @@ void HostStage::drain() {
   if (error_ != nullptr) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
+std::size_t HostStage::memory_bytes() const {
+  std::size_t bytes = 0;
+  for (const torch::Tensor& tensor : host_) bytes += tensor.nbytes();
+  return bytes;
+}
+
 void HostStage::put_back() {
   const torch::NoGradGuard no_gradients;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

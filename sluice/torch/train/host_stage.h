@@ -38,6 +38,8 @@ class HostStage {
   // from now on sees it.
   void put_back();
 
+  std::size_t memory_bytes() const;
+
  private:
   struct Copy;
   void run();

@@ -33,6 +33,7 @@ struct ModelFile {
   std::string plan;              // JSON
   std::vector<double> schedule;  // of learning rates
   double best_accuracy = std::numeric_limits<double>::quiet_NaN();  // so far
+  std::uint64_t data = 0;  // fingerprint, or 0 if unknown
   NamedTensors parameters;
   NamedTensors buffers;
   NamedTensors optimizer;

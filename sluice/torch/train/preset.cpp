@@ -144,11 +144,11 @@ std::vector<Preset> make_presets() {
     return job(model, "mnist", "128", rate, epochs) + kMnist;
   };
   const auto fashion = [](std::string_view model) {
-    return job(model, "fashion-mnist", "64", "0.05", "10") +
+    return job(model, "fashion-mnist", "64", "0.5", "10") +
            Values{{"optimizer", "sgd:momentum=0"},
                   {"lr_schedule", "cosine"},
-                  {"sparsifier", "dgc"},
-                  {"feedback", "dgc"},
+                  {"sparsifier", "adtopk"},
+                  {"feedback", "residual"},
                   {"density", "0.01"}};
   };
   // Its memory, and what is kept out of it, as ADTopk's code has them.

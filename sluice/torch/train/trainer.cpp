@@ -46,6 +46,7 @@ class Trainer {
     find_checkpoint();
     set_threads();
     agree_on([&] { load_data(); });
+    compare_data();
     agree_on([&] { make_parts(); });
     agree_on([&] { load_checkpoint(); });
     // Only now: what cannot begin leaves no folder behind.
@@ -61,6 +62,7 @@ class Trainer {
   void find_checkpoint();
   void set_threads();
   void load_data();
+  void compare_data();
   void make_parts();
   void load_checkpoint();
   void open_metrics();
@@ -105,6 +107,7 @@ class Trainer {
   std::optional<ModelFile> saved_file_;
   std::string saved_folder_;
   std::uint64_t threads_ = 1;
+  std::uint64_t data_ = 0;  // fingerprint
   std::unique_ptr<Dataset> train_;
   std::unique_ptr<Dataset> test_;
   LoaderOptions loading_;
@@ -195,6 +198,24 @@ void Trainer::load_data() {
                : progress_.done + (end - std::min(end, progress_.place));
 }
 
+// Files on disks of their own may differ, and then some samples would be taken
+// twice and others never.
+void Trainer::compare_data() {
+  data_ = mix64(train_->fingerprint(), test_->fingerprint());
+  const auto all = gather_at_first(comm_, "comparison of data", progress_.done,
+                                   std::as_bytes(std::span(&data_, 1)));
+  std::string problem;
+  for (std::size_t r = 0; r < all.size() && problem.empty(); ++r) {
+    std::uint64_t theirs = 0;
+    std::memcpy(&theirs, all[r].data(), sizeof(theirs));
+    if (theirs == data_) continue;
+    problem = concat("[train] all ranks must see the same data, but rank ", r,
+                     " has other files or labels than rank 0 under '",
+                     config_.data_dir, "'; copy them again, or share a folder");
+  }
+  agree(comm_, "comparison of data", progress_.done, problem);
+}
+
 void Trainer::make_parts() {
   device_ = device_of(config_, comm_.local_rank());
   job_ = make_job(config_, train_->input(), device_);
@@ -263,6 +284,9 @@ void Trainer::open_metrics() {
   }
   if (!saved_file_) return;
   say(concat("resumed after step ", progress_.done, " from ", saved_folder_));
+  if (saved_file_->data != 0 && saved_file_->data != data_) {
+    say("the data are not those of the checkpoint: epochs have another order");
+  }
   if (saved_file_->ranks == comm_.size()) return;
   say(concat("residuals of ", saved_file_->ranks, " workers went to ",
              comm_.size(), "; rules and collectives start anew"));
@@ -429,10 +453,12 @@ void Trainer::log() {
 
 void Trainer::evaluate_now() {
   if (evaluated_at_ == progress_.done) return;
-  constexpr std::uint64_t kBatch = 256;
+  // Without gradients twice the batch fits where training did.
+  const auto batch = std::min<std::uint64_t>(
+      256, 2 * static_cast<std::uint64_t>(config_.batch_size));
   average_tensors(comm_, progress_.done, job_.buffers);
   const Evaluation result = evaluate(comm_, progress_.done, *job_.model,
-                                     device_, *test_, kBatch, loading_);
+                                     device_, *test_, batch, loading_);
   schedule_->observe(result.loss);
   evaluated_at_ = progress_.done;
   summary_.eval_loss = result.loss;
@@ -479,6 +505,7 @@ void Trainer::write_parts(const std::string& folder) {
   file.plan = to_json(job_.plan);
   file.schedule = schedule_->state();
   file.best_accuracy = summary_.best_accuracy;
+  file.data = data_;
   file.parameters = job_.parameters;
   file.buffers = job_.buffers;
   file.optimizer = optimizer_->state();
@@ -509,7 +536,7 @@ TrainSummary Trainer::run() {
   s.ranks = comm_.size();
   s.steps = progress_.done;
   s.epochs = progress_.epochs();
-  s.memory_bytes = sync_->memory_bytes();
+  s.memory_bytes = sync_->memory_bytes() + adapter_->memory_bytes();
   s.weights = hash_tensors(job_.parameters);
   s.stopped = stopping_ && progress_.done < total_;
   if (s.checkpoint.empty()) s.checkpoint = saved_folder_;
