@@ -11,7 +11,6 @@
 #include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "sluice/cli/child.h"
@@ -32,16 +31,6 @@ std::string duration(double seconds) {
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
   return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw std::runtime_error(concat(
-        "[compare] '", path, "' must be writable: ", std::strerror(errno)));
-  }
 }
 
 // Why a run failed: what the first rank to fail said, for the others then miss

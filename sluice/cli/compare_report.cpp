@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 
 #include "sluice/cli/compare_plots.h"
 #include "sluice/cli/table.h"
@@ -231,16 +229,6 @@ std::vector<std::string> make_notes(const std::vector<Cell>& cells,
                                 runs[i].failure));
   }
   return notes;
-}
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw std::runtime_error(concat(
-        "[compare] '", path, "' must be writable: ", std::strerror(errno)));
-  }
 }
 
 // Null is nothing in CSV.

@@ -1,10 +1,12 @@
 #include "sluice/cli/compare_run.h"
 
 #include <algorithm>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "sluice/cli/bench.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
@@ -16,14 +18,6 @@ using Json = nlohmann::ordered_json;
 double number(const Json& json, const char* key, double otherwise) {
   const auto it = json.find(key);
   return it != json.end() && it->is_number() ? it->get<double>() : otherwise;
-}
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle =
-      values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
 }
 
 // Adds up what the windows of steps say.
@@ -127,6 +121,16 @@ std::string config_difference(const Json& run, const Json& wanted,
     }
   }
   return {};
+}
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) {
+    throw std::runtime_error(concat(
+        "[compare] '", path, "' must be writable: ", std::strerror(errno)));
+  }
 }
 
 std::string read_file_or_nothing(const std::string& path) {
