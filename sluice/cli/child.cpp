@@ -48,33 +48,38 @@ std::string read_all(std::FILE* file) {
 
 }  // namespace
 
-pid_t start_self(const std::vector<std::string>& arguments, int out, int err) {
-  std::vector<std::string> words = {
-      std::filesystem::read_symlink(kSelf).string()};
-  words.insert(words.end(), arguments.begin(), arguments.end());
+int spawn(pid_t& pid, std::vector<std::string> words, const sigset_t& mask,
+          int out, int err) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  sigset_t none;
-  sigemptyset(&none);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigmask(&attributes, &mask);
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
   posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY,
                                    0);
-  posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-  posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
-  pid_t pid = 0;
-  const int error = posix_spawn(&pid, words[0].c_str(), &files, &attributes,
-                                argv.data(), environ);
+  if (out >= 0) posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
+  if (err >= 0) posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
+  const int error =
+      posix_spawnp(&pid, argv[0], &files, &attributes, argv.data(), environ);
   posix_spawn_file_actions_destroy(&files);
   posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
+  return error;
+}
+
+pid_t start_self(const std::vector<std::string>& arguments, int out, int err) {
+  std::vector<std::string> words = {
+      std::filesystem::read_symlink(kSelf).string()};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  sigset_t none;
+  sigemptyset(&none);
+  pid_t pid = 0;
+  if (const int error = spawn(pid, words, none, out, err)) {
     throw std::runtime_error(concat("[child] '", words[0],
                                     "' must be startable, got '",
                                     std::strerror(error), "'"));

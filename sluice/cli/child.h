@@ -1,17 +1,24 @@
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <string>
 #include <vector>
 
-// This program, run again with other arguments.
+// Programs that this one starts: itself with other arguments, or others.
 
 namespace sluice {
 
-// Starts it, with its outputs at these file descriptors and nothing to read, in
-// a process group of its own, so that a Ctrl-C reaches the parent alone.
-// Returns its process id; throws std::runtime_error if it cannot be started.
+// Starts words[0], looked for in PATH, with nothing to read and this signal
+// mask, in a process group of its own, so that a Ctrl-C reaches the parent
+// alone (and the terminal would not let it read). Outputs go to these file
+// descriptors; -1 leaves one as it is. Returns 0, or what went wrong as errno.
+int spawn(pid_t& pid, std::vector<std::string> words, const sigset_t& mask,
+          int out = -1, int err = -1);
+
+// Starts this program, as spawn() does. Returns its process id; throws
+// std::runtime_error if it cannot be started.
 pid_t start_self(const std::vector<std::string>& arguments, int out, int err);
 
 struct Finished {

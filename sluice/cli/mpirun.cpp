@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,9 +17,8 @@
 #include <thread>
 #include <vector>
 
+#include "sluice/cli/child.h"
 #include "sluice/core/error.h"
-
-extern char** environ;
 
 namespace sluice {
 namespace {
@@ -119,28 +117,9 @@ sigset_t stop_signals() {
   return set;
 }
 
-// In a process group of its own, so that a Ctrl-C reaches us alone, and hence
-// without standard input, which the terminal would not let it read.
-pid_t start(std::vector<std::string>& words, const sigset_t& mask) {
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigmask(&attributes, &mask);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY,
-                                   0);
+pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
   pid_t pid = 0;
-  const int error =
-      posix_spawnp(&pid, "mpirun", &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) {
+  if (const int error = spawn(pid, words, mask)) {
     throw std::runtime_error(
         concat("[launch] mpirun (Open MPI) must be in PATH to start ranks, got "
                "'",
@@ -242,7 +221,7 @@ void run_under_mpirun(std::size_t ranks, double deadline) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
-  std::vector<std::string> words = command_line(ranks, deadline);
+  const std::vector<std::string> words = command_line(ranks, deadline);
   const sigset_t signals = stop_signals();
   sigset_t before;
   pthread_sigmask(SIG_BLOCK, &signals, &before);
