@@ -44,6 +44,8 @@ TEST(SteadyState, AllocatesNothing) {
           make_feedback(kept.name, {*backend, arena, bucket, sparsifier});
       Codec codec(*backend);
       Message message;
+      Decoded decoded;
+      SparseBlock received(*backend, bucket.size(), bucket.size(), 2);
       std::vector<std::vector<float>> data;
       for (std::uint64_t s = 0; s < 4; ++s) {
         data.push_back(gaussian(bucket.size(), s + 1));
@@ -62,9 +64,11 @@ TEST(SteadyState, AllocatesNothing) {
             flat_view({g, kRows * kCols}),
             flat_view({g + kRows * kCols, 5000})};
         feedback->select(*stream, views, {step, 1000, 0.01, 7});
-        backend->wait(feedback->staged().fetch(*backend, *stream));
-        codec.encode(*stream, feedback->staged(), feedback->values(),
-                     feedback->rows(), message);
+        backend->wait(codec.encode(*stream, feedback->staged(),
+                                   feedback->forms(), message));
+        backend->wait(codec.decode(*stream, message.bytes(), feedback->forms(),
+                                   received, decoded));
+        decoded.check("itself");
         feedback->commit(*stream);
       }
       EXPECT_EQ(allocations.load() - before, 0U)

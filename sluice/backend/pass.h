@@ -121,23 +121,30 @@ struct RowLayout {
   bool tiles = false;
 };
 
-// Writes a block as one message; see core/wire.h. The counts are known to the
-// host by now: a message must be sized before it is sent.
+// How one segment of a bucket may travel; the same on all ranks.
+struct SegmentForm {
+  std::uint64_t size = 0;               // elements; segments follow each other
+  ValueForm values = ValueForm::kFp32;  // carries its values without loss
+  RowLayout rows;                       // rows.rows.k == 0: not by rows
+};
+
+// Writes a block as one message; see core/wire.h. The host knows nothing of it
+// but the plan.
 struct EncodePass {
   const std::uint32_t* indices = nullptr;
   const float* values = nullptr;
-  std::span<const std::uint64_t> starts;  // host; segments + 1
-  std::uint64_t dense_size = 0;
-  bool choose = true;  // the smallest index form; otherwise `index_form`
+  const std::uint64_t* starts = nullptr;  // segments + 1; the last: the count
+  std::span<const SegmentForm> segments;
+  bool choose = true;  // the smallest index forms; otherwise `index_form`
   IndexForm index_form = IndexForm::kEliasFano;
-  ValueForm value_form = ValueForm::kFp32;
-  std::span<const RowLayout> rows;  // host; one per segment, or empty
+  bool checksum = true;  // false: whoever carries the message checks it
   std::byte* out = nullptr;
   std::size_t capacity = 0;
-  std::uint64_t* written =
-      nullptr;  // bytes; 0 if a form does not fit the block
+  // Bytes; 0 if they do not fit `out` or the forced form the block.
+  std::uint64_t* written = nullptr;
 };
 
+// Device memory.
 struct DecodeResult {
   WireError error = WireError::kNone;
   std::uint32_t reserved = 0;
@@ -145,15 +152,16 @@ struct DecodeResult {
 };
 
 // Reads a message that anyone may have sent. On an error nothing but the
-// receiving arrays has been touched, and nothing outside them.
+// receiving arrays has been touched, and nothing outside them; the counts are
+// zero then.
 struct DecodePass {
   const std::byte* in = nullptr;
   std::size_t bytes = 0;
-  std::uint64_t dense_size = 0;
+  std::span<const SegmentForm> segments;  // of the bucket, as the sender has it
   std::uint32_t* indices = nullptr;
   float* values = nullptr;
   std::size_t capacity = 0;
-  std::uint64_t* starts = nullptr;  // set to {0, count}
+  std::uint64_t* starts = nullptr;  // segments + 1
   DecodeResult* result = nullptr;
 };
 

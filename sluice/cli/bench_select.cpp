@@ -107,6 +107,7 @@ class Bench {
   Buffer floor_memory_;
   std::unique_ptr<Arena> arena_;
   Message message_;
+  Decoded decoded_;
   SparseBlock received_;
   std::uint64_t step_ = 0;
   double scale_ = 1;
@@ -130,13 +131,15 @@ void Bench::step(Feedback& feedback, Codec& codec, double density,
 
   backend_->wait(feedback.staged().fetch(*backend_, *stream_));
   const Stopwatch encode;
-  codec.encode(*stream_, feedback.staged(), feedback.values(), feedback.rows(),
-               message_);
+  backend_->wait(
+      codec.encode(*stream_, feedback.staged(), feedback.forms(), message_));
+  const std::span<const std::byte> bytes = message_.bytes();
   samples.encodes.push_back(encode.seconds());
   received_.reserve(*backend_, feedback.staged().capacity());
   const Stopwatch decode;
-  codec.decode(*stream_, {message_.bytes.data<std::byte>(), message_.size},
-               "itself", received_);
+  backend_->wait(
+      codec.decode(*stream_, bytes, feedback.forms(), received_, decoded_));
+  decoded_.check("itself");
   samples.decodes.push_back(decode.seconds());
 
   backend_->wait(feedback.fetch_report(*stream_));
@@ -150,7 +153,7 @@ void Bench::step(Feedback& feedback, Codec& codec, double density,
   samples.total.failed_brackets += report.failed_brackets;
   samples.total.exact_searches += report.exact_searches;
   samples.total.nonfinite += report.nonfinite;
-  samples.bytes = message_.size;
+  samples.bytes = message_.size();
   samples.entries = feedback.staged().count();
 }
 

@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstring>
 #include <memory>
 
+#include "sluice/backend/cpu/wire_values.h"
 #include "sluice/cli/bench.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/data.h"
@@ -32,41 +34,53 @@ double entropy_bits(double n, double k) {
   return d >= 1 ? 0 : (-d * std::log2(d) - (1 - d) * std::log2(1 - d)) / d;
 }
 
+// The first part of a message on the CPU.
+WirePart first_part(const Message& message) {
+  WirePart part;
+  if (message.size() >= sizeof(WireHeader) + sizeof(part)) {
+    std::memcpy(&part, message.data() + sizeof(WireHeader), sizeof(part));
+  }
+  return part;
+}
+
 Row time_codec(Backend& backend, Stream& stream, Feedback& feedback,
                const std::string& spec, double density, const Options& o,
                double select_seconds) {
   Codec codec(backend, spec);
   Message message;
+  Decoded decoded;
   SparseBlock& block = feedback.staged();
   SparseBlock received(backend, block.dense_size(), block.capacity(), 1);
   std::vector<double> encodes;
   std::vector<double> decodes;
   for (std::int64_t s = 0; s < o.steps + 2; ++s) {
     const Stopwatch encode;
-    codec.encode(stream, block, feedback.values(), feedback.rows(), message);
+    backend.wait(codec.encode(stream, block, feedback.forms(), message));
     if (s >= 2) encodes.push_back(encode.seconds());
-    received.reserve(backend, block.capacity());
+    const std::span<const std::byte> bytes = message.bytes();
     const Stopwatch decode;
-    codec.decode(stream, {message.bytes.data<std::byte>(), message.size},
-                 "itself", received);
+    backend.wait(
+        codec.decode(stream, bytes, feedback.forms(), received, decoded));
     if (s >= 2) decodes.push_back(decode.seconds());
+    decoded.check("itself");
   }
-  WireHeader header;
-  backend.copy_out(stream, std::as_writable_bytes(std::span(&header, 1)),
-                   message.bytes.data());
-  backend.wait(backend.record(stream));
+  const WirePart part = first_part(message);
+  const auto values = static_cast<ValueForm>(part.value_form);
+  const std::size_t index_bytes = message.size() - sizeof(WireHeader) -
+                                  sizeof(WirePart) -
+                                  cpu::wire::value_bytes(part.count, 1, values);
   const auto k = static_cast<double>(block.count());
   const auto n = static_cast<double>(block.dense_size());
   return {{"codec", spec},
-          {"form", name_of(static_cast<IndexForm>(header.index_form))},
-          {"values", name_of(static_cast<ValueForm>(header.value_form))},
+          {"form", name_of(static_cast<IndexForm>(part.index_form))},
+          {"values", name_of(values)},
           {"n", block.dense_size()},
           {"density", density},
           {"entries", block.count()},
-          {"bytes", message.size},
-          {"index_bits", 8 * static_cast<double>(header.index_bytes) / k},
+          {"bytes", message.size()},
+          {"index_bits", 8 * static_cast<double>(index_bytes) / k},
           {"entropy_bits", entropy_bits(n, k)},
-          {"bits_per_entry", 8 * static_cast<double>(message.size) / k},
+          {"bits_per_entry", 8 * static_cast<double>(message.size()) / k},
           {"encode_ns", 1e9 * median(encodes) / k},
           {"decode_ns", 1e9 * median(decodes) / k},
           {"encode_share", median(encodes) / select_seconds},
@@ -121,7 +135,7 @@ void run(const Options& o) {
       for (const Description& d : codec_descriptions()) {
         const bool rounded = values != ValueForm::kFp32;
         if (d.name == "dense" ||
-            (d.name == "rows" && feedback->rows().empty())) {
+            (d.name == "rows" && feedback->forms()[0].rows.rows.k == 0)) {
           continue;
         }
         if (rounded && d.name != "auto") continue;

@@ -10,18 +10,18 @@ namespace {
 
 constexpr std::string_view kAuto = "auto";
 
-constexpr std::array<std::string_view, 7> kSummaries = {
+constexpr std::array<std::string_view, 6> kSummaries = {
     "no indices: for blocks that hold every element",
     "low bits packed, high bits in unary: near the entropy of random positions",
     "deltas in blocks of 256 at the width of the largest: best for clusters",
     "position inside a row or tile: for sparsifiers that select by rows",
     "one bit per element: for dense blocks",
     "32 bits per index",
-    "64 bits per index",
 };
 
 struct Params {
   std::string values = "fp32";
+  bool checksum = true;
 };
 
 ParamList list(Params& p) {
@@ -30,18 +30,56 @@ ParamList list(Params& p) {
            "how values travel; what rounding takes off stays in the residual",
            0,
            0,
-           {"fp32", "bf16", "fp16"}}};
+           {"fp32", "bf16", "fp16"}},
+          {"checksum", &p.checksum, "false: whoever carries it checks it"}};
 }
 
-struct Scratch {
-  std::uint64_t written;
-  DecodeResult result;
-};
+void require_fetched(bool fetched) {
+  if (fetched) return;
+  throw std::logic_error(
+      "[codec] what a message became must be waited for before it is read");
+}
 
 }  // namespace
 
-Codec::Codec(Backend& backend, std::string_view text)
-    : backend_(backend), scratch_(backend.allocate(sizeof(Scratch))) {
+void require_decoded(const DecodeResult& result, std::size_t bytes,
+                     std::string_view from) {
+  if (result.error == WireError::kNone) return;
+  throw CodecError(result.error,
+                   concat("[decode] a message of ", bytes, " bytes from ", from,
+                          " failed the check of its ", describe(result.error)));
+}
+
+void Message::reserve(Backend& backend, std::size_t capacity) {
+  valid_ = false;
+  if (written_.data() == nullptr) {
+    written_ = backend.allocate(sizeof(std::uint64_t));
+  }
+  if (bytes_.bytes() < capacity) bytes_ = backend.allocate(capacity);
+}
+
+Event Message::fetch(Backend& backend, Stream& stream) {
+  backend.copy_out(stream, std::as_writable_bytes(std::span(&host_written_, 1)),
+                   written());
+  fetched_ = backend.record(stream);
+  valid_ = true;
+  return fetched_;
+}
+
+std::size_t Message::size() const {
+  require_fetched(valid_ && fetched_.done());
+  require(host_written_ > 0,
+          "[encode] the codec's form must be able to carry the block, but "
+          "cannot; auto always can");
+  return host_written_;
+}
+
+void Decoded::check(std::string_view from) const {
+  require_fetched(valid_ && fetched_.done());
+  require_decoded(host_result_, bytes_, from);
+}
+
+Codec::Codec(Backend& backend, std::string_view text) : backend_(backend) {
   const Spec spec = parse_spec(text);
   if (spec.name != kAuto) {
     const auto at =
@@ -62,83 +100,89 @@ Codec::Codec(Backend& backend, std::string_view text)
   values_ = static_cast<ValueForm>(
       std::find(kValueFormNames.begin(), kValueFormNames.end(), params.values) -
       kValueFormNames.begin());
+  checksum_ = params.checksum;
 }
 
 std::size_t Codec::max_bytes(std::size_t count, std::size_t segments) {
-  // raw64 and fp32 or tables, whatever the form; bitmaps and bitpack widths are
-  // only chosen where they are smaller, and forced ones grow the buffer.
-  return sizeof(WireHeader) + 12 * count + 64 + segments * 64;
+  // At worst every segment is a part of its own, which starts at a word, with
+  // 32 bits per index and per value.
+  return sizeof(WireHeader) + segments * (sizeof(WirePart) + 8) + 8 * count;
 }
 
-void Codec::encode(Stream& stream, const SparseBlock& block, ValueForm values,
-                   std::span<const RowLayout> rows, Message& out) {
-  starts_.resize(block.segments() + 1);
-  for (std::size_t s = 0; s <= block.segments(); ++s) {
-    starts_[s] = block.start(s);
-  }
-  // By the capacity, not the count: a count that varies must not allocate.
-  std::size_t need = max_bytes(block.capacity(), block.segments());
-  if (!choose_ && index_form_ == IndexForm::kBitmap) {
-    need += block.dense_size() / 8;
-  }
-  if (out.bytes.bytes() < need) out.bytes = backend_.allocate(need);
+void Codec::encode(Stream& stream, const BlockView& block,
+                   std::span<std::byte> out, std::uint64_t* written) {
   EncodePass pass;
-  pass.indices = block.indices();
-  pass.values = block.values();
-  pass.starts = starts_;
-  pass.dense_size = block.dense_size();
+  pass.indices = block.indices;
+  pass.values = block.values;
+  pass.starts = block.starts;
+  pass.segments = block.segments;
   pass.choose = choose_;
   pass.index_form = index_form_;
-  pass.value_form = values;
-  pass.rows = rows;
-  pass.out = out.bytes.data<std::byte>();
-  pass.capacity = out.bytes.bytes();
-  pass.written = &scratch_.data<Scratch>()->written;
+  pass.checksum = checksum_;
+  pass.out = out.data();
+  pass.capacity = out.size();
+  pass.written = written;
   backend_.encode(stream, pass);
-  std::uint64_t written = 0;
-  backend_.copy_out(stream, std::as_writable_bytes(std::span(&written, 1)),
-                    pass.written);
-  backend_.wait(backend_.record(stream));
-  require(written > 0, "[encode] codec '",
-          choose_ ? kAuto : name_of(index_form_), "' with ", name_of(values),
-          " values must be able to carry this block of ", block.count(), " of ",
-          block.dense_size(),
-          " entries, but cannot; auto with fp32 values always can");
-  out.size = written;
 }
 
-void Codec::decode(Stream& stream, std::span<const std::byte> bytes,
-                   std::string_view from, SparseBlock& out) {
-  require(out.segments() == 1,
-          "[decode] the receiving block must have one segment, got ",
-          out.segments());
+void Codec::decode(Stream& stream, std::span<const std::byte> in,
+                   std::span<const SegmentForm> segments, const BlockSink& out,
+                   DecodeResult* result) {
   DecodePass pass;
-  pass.in = bytes.data();
-  pass.bytes = bytes.size();
-  pass.dense_size = out.dense_size();
-  pass.indices = out.indices();
-  pass.values = out.values();
-  pass.capacity = out.capacity();
-  pass.starts = out.starts();
-  pass.result = &scratch_.data<Scratch>()->result;
+  pass.in = in.data();
+  pass.bytes = in.size();
+  pass.segments = segments;
+  pass.indices = out.indices;
+  pass.values = out.values;
+  pass.capacity = out.capacity;
+  pass.starts = out.starts;
+  pass.result = result;
   backend_.decode(stream, pass);
-  DecodeResult result;
-  backend_.copy_out(stream, std::as_writable_bytes(std::span(&result, 1)),
-                    pass.result);
-  backend_.wait(out.fetch(backend_, stream));
-  if (result.error != WireError::kNone) {
-    throw CodecError(
-        result.error,
-        concat("[decode] a message of ", bytes.size(), " bytes from ", from,
-               " failed the check of its ", describe(result.error)));
+}
+
+Event Codec::encode(Stream& stream, const SparseBlock& block,
+                    std::span<const SegmentForm> segments, Message& out) {
+  require(block.segments() == segments.size(),
+          "[encode] needs one form per segment, got ", segments.size(), " for ",
+          block.segments());
+  // By the capacity, not the count: a count that varies must not allocate.
+  std::size_t need = max_bytes(block.capacity(), block.segments());
+  // A forced form may be a bitmap, or bits of little use that fill up words.
+  if (!choose_) {
+    need += block.dense_size() / 8 + block.capacity() + 32 * segments.size();
   }
+  out.reserve(backend_, need);
+  encode(stream, {block.indices(), block.values(), block.starts(), segments},
+         {out.data(), out.capacity()}, out.written());
+  return out.fetch(backend_, stream);
+}
+
+Event Codec::decode(Stream& stream, std::span<const std::byte> in,
+                    std::span<const SegmentForm> segments, SparseBlock& out,
+                    Decoded& decoded) {
+  require(out.segments() == segments.size(),
+          "[decode] needs one form per segment, got ", segments.size(), " for ",
+          out.segments());
+  if (decoded.result_.data() == nullptr) {
+    decoded.result_ = backend_.allocate(sizeof(DecodeResult));
+  }
+  auto* result = decoded.result_.data<DecodeResult>();
+  decode(stream, in, segments,
+         {out.indices(), out.values(), out.starts(), out.capacity()}, result);
+  backend_.copy_out(stream,
+                    std::as_writable_bytes(std::span(&decoded.host_result_, 1)),
+                    result);
+  decoded.bytes_ = in.size();
+  decoded.fetched_ = out.fetch(backend_, stream);
+  decoded.valid_ = true;
+  return decoded.fetched_;
 }
 
 std::vector<Description> codec_descriptions() {
   Params params;
   const ParamList params_list = list(params);
   std::vector<Description> all = {describe(
-      kAuto, "the smallest of the others for each block", params_list)};
+      kAuto, "the smallest of the others, segment by segment", params_list)};
   for (std::size_t f = 0; f < kIndexFormNames.size(); ++f) {
     all.push_back(describe(kIndexFormNames[f], kSummaries[f], params_list));
   }

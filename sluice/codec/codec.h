@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluice/backend/backend.h"
 #include "sluice/backend/sparse_block.h"
@@ -24,42 +24,105 @@ class CodecError : public std::runtime_error {
   WireError error_;
 };
 
-// A message in device memory.
-struct Message {
-  Buffer bytes;
-  std::size_t size = 0;
+// Throws CodecError, with `from` (say "rank 3") in it, if a message of so many
+// bytes failed a check.
+void require_decoded(const DecodeResult& result, std::size_t bytes,
+                     std::string_view from);
+
+// Entries to send and where received ones go; pointers are device memory, which
+// is host memory for the CPU backend. Both have segments + 1 starts.
+struct BlockView {
+  const std::uint32_t* indices = nullptr;
+  const float* values = nullptr;
+  const std::uint64_t* starts = nullptr;
+  std::span<const SegmentForm> segments;
+};
+struct BlockSink {
+  std::uint32_t* indices = nullptr;
+  float* values = nullptr;
+  std::uint64_t* starts = nullptr;
+  std::size_t capacity = 0;
 };
 
-// A SparseBlock as bytes and back.
+// A message in device memory. As with a SparseBlock, its size is known to the
+// device first: fetch() brings it to the host.
+class Message {
+ public:
+  std::byte* data() const { return bytes_.data<std::byte>(); }
+  std::size_t capacity() const { return bytes_.bytes(); }
+  std::uint64_t* written() const { return written_.data<std::uint64_t>(); }
+
+  // Grows the capacity if needed; the content is lost then.
+  void reserve(Backend& backend, std::size_t capacity);
+  // Enqueues the copy of the size. Read it after backend.wait(event).
+  Event fetch(Backend& backend, Stream& stream);
+
+  // Throw std::logic_error unless the last fetch is done, and
+  // std::invalid_argument if a forced form could not carry the block.
+  std::size_t size() const;
+  std::span<const std::byte> bytes() const { return {data(), size()}; }
+
+ private:
+  Buffer bytes_;
+  Buffer written_;
+  std::uint64_t host_written_ = 0;
+  Event fetched_;
+  bool valid_ = false;
+};
+
+// What a decode found, once its event is done.
+class Decoded {
+ public:
+  // Throws CodecError if the message failed a check, std::logic_error if the
+  // verdict has not come in.
+  void check(std::string_view from) const;
+
+ private:
+  friend class Codec;
+  Buffer result_;
+  DecodeResult host_result_;
+  std::size_t bytes_ = 0;
+  Event fetched_;
+  bool valid_ = false;
+};
+
+// A block as bytes and back.
 //
-// The format is in core/wire.h. Encoding loses nothing that the value form can
-// carry; decoding trusts nothing: whatever the bytes, it reads and writes only
-// what it was given, and says which check failed.
+// The format is in core/wire.h. Encoding loses nothing that the segments' value
+// forms can carry; decoding trusts nothing: whatever the bytes, it reads and
+// writes only what it was given, and says which check failed. Everything is
+// enqueued; nothing waits, and nothing allocates once buffers have grown.
 class Codec {
  public:
   // "auto" or the name of an index form; values=fp32|bf16|fp16 says how values
-  // travel unless the sparsifier has a form of its own. Throws
+  // travel unless the sparsifier has a form of its own, checksum=false leaves
+  // it to whoever carries the message to see damage. Throws
   // std::invalid_argument for anything else.
   Codec(Backend& backend, std::string_view spec = "auto");
 
   // For Feedback::Setup.
   ValueForm values() const { return values_; }
 
-  // Encodes a block whose counts have been fetched. `values` must be able to
-  // carry its values (see Feedback::values), `rows` are its rows if it was
-  // selected by rows. Waits for the message's size. Throws
-  // std::invalid_argument if a forced form cannot carry the block.
-  void encode(Stream& stream, const SparseBlock& block, ValueForm values,
-              std::span<const RowLayout> rows, Message& out);
+  // Writes a message to `out`, and its size to `written` (device memory): 0 if
+  // it does not fit, or if a forced form cannot carry the block.
+  void encode(Stream& stream, const BlockView& block, std::span<std::byte> out,
+              std::uint64_t* written);
+  // Reads one; `result` is device memory. The sender's segments must be these.
+  void decode(Stream& stream, std::span<const std::byte> in,
+              std::span<const SegmentForm> segments, const BlockSink& out,
+              DecodeResult* result);
 
-  // Decodes device bytes into `out`, which has one segment and keeps its
-  // capacity as the limit. Waits for the verdict. Throws CodecError, with
-  // `from` (say "rank 3") in it.
-  void decode(Stream& stream, std::span<const std::byte> bytes,
-              std::string_view from, SparseBlock& out);
+  // The same with a block that has these segments. The event's wait makes
+  // out.size() known.
+  Event encode(Stream& stream, const SparseBlock& block,
+               std::span<const SegmentForm> segments, Message& out);
+  // The event's wait makes out.count() and the verdict known; out keeps its
+  // capacity as the limit.
+  Event decode(Stream& stream, std::span<const std::byte> in,
+               std::span<const SegmentForm> segments, SparseBlock& out,
+               Decoded& decoded);
 
-  // The most bytes a block of this many entries can take, a forced bitmap
-  // apart.
+  // The most bytes that "auto" writes for so many entries.
   static std::size_t max_bytes(std::size_t count, std::size_t segments);
 
  private:
@@ -67,8 +130,7 @@ class Codec {
   bool choose_ = true;
   IndexForm index_form_ = IndexForm::kEliasFano;
   ValueForm values_ = ValueForm::kFp32;
-  std::vector<std::uint64_t> starts_;
-  Buffer scratch_;  // written bytes, decode result
+  bool checksum_ = true;
 };
 
 // What there is, for listings.

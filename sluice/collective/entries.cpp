@@ -85,18 +85,26 @@ Entries filled(const Entries& entries, std::uint64_t n) {
 // Who is told of this thread's encode().
 thread_local EncodeWatch::Report watcher;
 
+// Keeps its memory from one message to the next.
+wire::Coder& coder() {
+  thread_local wire::Coder mine(cpu::wire_kernels(""));
+  return mine;
+}
+
+// Bytes of values alone.
+std::size_t value_bytes(std::size_t count, ValueForm values) {
+  const bool half = values == ValueForm::kBf16 || values == ValueForm::kFp16;
+  return (half ? 2 : 4) * count;
+}
+
 Bytes encode_quietly(const Entries& entries, std::uint64_t n,
                      ValueForm values) {
   const std::uint64_t starts[] = {0, entries.size()};
-  const wire::Entries<const std::uint32_t> view = {
-      entries.indices, entries.values, starts, {}};
-  const IndexForm form = wire::smallest_form(view, n);
-  Bytes out(sizeof(WireHeader) + wire::index_bytes(view, n, form) +
-            wire::value_bytes(entries.size(), 1, values));
-  if (wire::encode<std::uint32_t>(view, n, form, values, out) == 0) {
-    // A table that serves one tensor cannot carry the values of several.
-    return encode_quietly(entries, n, ValueForm::kFp32);
-  }
+  const SegmentForm form = {n, values, {}};
+  Bytes out(Codec::max_bytes(entries.size(), 1));
+  out.resize(coder().encode(
+      {entries.indices.data(), entries.values.data(), starts, {&form, 1}}, {},
+      out));
   return out;
 }
 
@@ -215,15 +223,17 @@ Bytes encode(const Entries& entries, std::uint64_t n, ValueForm values) {
 
 Bytes encode_filled(const Entries& entries, std::uint64_t n, ValueForm values) {
   // No form takes less than a bit per index, up to one per element.
-  const std::size_t least = wire::value_bytes(entries.size(), 1, values) +
+  const bool table = values == ValueForm::kOne || values == ValueForm::kTwoBit;
+  const std::size_t least = (table ? 0 : value_bytes(entries.size(), values)) +
                             std::min(entries.size(), n) / 8;
   // The zeros between them need a value of their own, which tables do not have.
-  const bool table = values == ValueForm::kOne || values == ValueForm::kTwoBit;
   const ValueForm form = table ? ValueForm::kFp32 : values;
-  const std::size_t dense = wire::value_bytes(n, 1, form);
+  const std::size_t dense = value_bytes(n, form);
   if (least < dense) {
     Bytes coded = encode(entries, n, values);
-    if (coded.size() <= sizeof(WireHeader) + dense) return coded;
+    if (coded.size() <= sizeof(WireHeader) + sizeof(WirePart) + dense) {
+      return coded;
+    }
   }
   return encode(filled(entries, n), n, form);
 }
@@ -244,14 +254,11 @@ void decode(std::span<const std::byte> bytes, std::uint64_t n, std::size_t from,
     count = std::min(header.count, n);
   }
   out.resize(count);
-  const DecodeResult result = wire::decode<std::uint32_t>(
-      bytes, n, std::span(out.indices), std::span(out.values));
-  if (result.error != WireError::kNone) {
-    throw CodecError(
-        result.error,
-        concat("[decode] a message of ", bytes.size(), " bytes from rank ",
-               from, " failed the check of its ", describe(result.error)));
-  }
+  const SegmentForm form = {n, ValueForm::kFp32, {}};
+  std::uint64_t starts[2];
+  require_decoded(
+      coder().decode(bytes, {&form, 1}, out.indices, out.values, starts),
+      bytes.size(), concat("rank ", from));
 }
 
 void decode_from(Communicator& comm, std::size_t peer,

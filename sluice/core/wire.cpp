@@ -7,33 +7,36 @@ std::string_view describe(WireError error) {
     case WireError::kNone:
       return "no error";
     case WireError::kTruncated:
-      return "truncated: a message must hold at least its 48-byte header";
+      return "truncated: a message must hold at least its header";
     case WireError::kMagic:
       return "magic: the first four bytes must read SLUC";
     case WireError::kVersion:
-      return "version: only wire version 1 is known";
+      return "version: only wire version 2 is known";
     case WireError::kForm:
       return "form: index and value forms must be known ones";
     case WireError::kReserved:
-      return "reserved: the reserved field must be zero";
+      return "reserved: reserved fields must be zero";
     case WireError::kDenseSize:
       return "dense size: sender and receiver must agree on it";
+    case WireError::kParts:
+      return "parts: they must cover the receiver's segments";
     case WireError::kCount:
-      return "count: there cannot be more entries than elements";
+      return "count: parts must add up to it, with no more entries than "
+             "elements";
     case WireError::kCapacity:
       return "capacity: the entries must fit the block that receives them";
     case WireError::kLengths:
-      return "lengths: header and sections must add up to the message";
+      return "lengths: header, parts and sections must add up to the message";
     case WireError::kChecksum:
       return "checksum: the bytes are not those that were sent";
     case WireError::kIndexSection:
-      return "index section: its layout must match count and dense size";
+      return "index section: it must match its part's count and segments";
     case WireError::kIndexOrder:
       return "index order: indices must ascend strictly";
     case WireError::kIndexRange:
       return "index range: indices must be below the dense size";
     case WireError::kValueSection:
-      return "value section: its layout must match the count";
+      return "value section: it must match its part's count";
     case WireError::kValueFinite:
       return "value: values must be finite";
   }

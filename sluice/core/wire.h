@@ -7,10 +7,11 @@
 
 // The wire format of a sparse block. All numbers are little endian.
 //
-//   header (48 bytes) | index section | value section
+//   header (32 bytes) | parts (16 bytes each) | sections of each part
 //
-// The sections' contents are described at IndexForm and ValueForm; docs/wire.md
-// has the whole of it.
+// A part covers segments that follow each other and has an index section and a
+// value section, described at IndexForm and ValueForm. Sender and receiver know
+// the segments, so these do not travel; docs/wire.md has the whole of it.
 
 namespace sluice {
 
@@ -32,13 +33,12 @@ enum class IndexForm : std::uint8_t {
   kRows,       // position inside a row or tile, k per row
   kBitmap,     // one bit per element
   kRaw32,
-  kRaw64,
 };
 
 inline constexpr std::array<std::string_view, 5> kValueFormNames = {
     "fp32", "bf16", "fp16", "one", "two-bit"};
-inline constexpr std::array<std::string_view, 7> kIndexFormNames = {
-    "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32", "raw64"};
+inline constexpr std::array<std::string_view, 6> kIndexFormNames = {
+    "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32"};
 
 constexpr std::string_view name_of(ValueForm form) {
   return kValueFormNames[static_cast<std::size_t>(form)];
@@ -49,20 +49,27 @@ constexpr std::string_view name_of(IndexForm form) {
 
 struct WireHeader {
   static constexpr std::uint32_t kMagic = 0x43554c53;  // "SLUC"
-  static constexpr std::uint16_t kVersion = 1;
+  static constexpr std::uint16_t kVersion = 2;
 
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
-  std::uint8_t index_form = 0;
-  std::uint8_t value_form = 0;
+  std::uint16_t reserved = 0;
+  std::uint32_t parts = 0;
+  std::uint32_t checksum = 0;  // of everything, with this field 0; 0: none
   std::uint64_t dense_size = 0;
   std::uint64_t count = 0;
-  std::uint64_t index_bytes = 0;
-  std::uint64_t value_bytes = 0;
-  std::uint32_t reserved = 0;
-  std::uint32_t checksum = 0;  // of everything, with this field 0
 };
-static_assert(sizeof(WireHeader) == 48);
+static_assert(sizeof(WireHeader) == 32);
+
+struct WirePart {
+  std::uint32_t segments =
+      0;  // that it covers, behind those of the part before
+  std::uint8_t index_form = 0;
+  std::uint8_t value_form = 0;
+  std::uint16_t reserved = 0;
+  std::uint64_t count = 0;
+};
+static_assert(sizeof(WirePart) == 16);
 
 // The first check of a message that failed.
 enum class WireError : std::uint32_t {
@@ -73,6 +80,7 @@ enum class WireError : std::uint32_t {
   kForm,
   kReserved,
   kDenseSize,
+  kParts,
   kCount,
   kCapacity,
   kLengths,

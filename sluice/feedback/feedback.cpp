@@ -110,7 +110,7 @@ const SparseBlock& Feedback::select(Stream& stream,
     rounds = rounds || task.values != ValueForm::kFp32;
     capacity += task.capacity;
   }
-  set_rows();
+  set_forms();
   const Weights weights = prepare(stream, tasks_, step);
   block_.reserve(backend_, capacity);
   SelectPass pass;
@@ -131,15 +131,15 @@ const SparseBlock& Feedback::select(Stream& stream,
   return block_;
 }
 
-void Feedback::set_rows() {
-  rows_.clear();
+void Feedback::set_forms() {
+  forms_.clear();
   for (const SegmentTask& task : tasks_) {
     const bool tiles = task.kind == SelectKind::kTiles;
+    forms_.push_back({task.facts.n, task.values, {}});
     if (tiles || task.kind == SelectKind::kRows) {
-      rows_.push_back({task.rows, tiles});
+      forms_.back().rows = {task.rows, tiles};
     }
   }
-  if (rows_.size() != tasks_.size()) rows_.clear();
 }
 
 ValueForm Feedback::values() const {

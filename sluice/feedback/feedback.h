@@ -116,9 +116,8 @@ class Feedback {
   // The form that carries the staged values without loss; kFp32 if segments
   // differ.
   ValueForm values() const;
-  // The rows or tiles of the staged entries, one per segment; empty where they
-  // were not selected by rows.
-  std::span<const RowLayout> rows() const { return rows_; }
+  // How the staged entries may travel, one form per segment.
+  std::span<const SegmentForm> forms() const { return forms_; }
 
  protected:
   struct Weights {
@@ -138,7 +137,7 @@ class Feedback {
  private:
   void scatter(Stream& stream, const SparseBlock& entries);
   void set_gradients(Stream& stream, std::span<const TensorView> gradients);
-  void set_rows();
+  void set_forms();
 
   std::shared_ptr<const Sparsifier> sparsifier_;
   ValueForm values_;
@@ -147,7 +146,7 @@ class Feedback {
   Buffer reports_;
   Buffer packed_;  // for gradients that are not contiguous fp32
   std::vector<SegmentReport> host_reports_;
-  std::vector<RowLayout> rows_;
+  std::vector<SegmentForm> forms_;
   Event reported_;
   bool fetched_ = false;
   SparseBlock block_;

@@ -79,7 +79,7 @@ class BenchSelect(CliTest):
         for name in FEEDBACK:
             with self.subTest(feedback=name):
                 self.check(self.rows(*SELECT, "--n", "20000", "--feedback", name))
-        for name in ("auto", "elias-fano", "bitpack", "bitmap", "raw32", "raw64", "auto:values=bf16"):
+        for name in ("auto", "elias-fano", "bitpack", "bitmap", "raw32", "auto:values=bf16"):
             with self.subTest(codec=name):
                 self.check(self.rows(*SELECT, "--n", "20000", "--codec", name))
 

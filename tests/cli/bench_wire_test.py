@@ -23,7 +23,7 @@ class BenchWire(CliTest):
         self.assertEqual({row["density"] for row in rows}, {0.01, 0.1})
         for density in (0.01, 0.1):
             some = {row["codec"]: row for row in rows if row["density"] == density}
-            self.assertLessEqual({"auto", "elias-fano", "bitpack", "bitmap", "raw32", "raw64"}, set(some))
+            self.assertLessEqual({"auto", "elias-fano", "bitpack", "bitmap", "raw32"}, set(some))
             smallest = min(row["bytes"] for row in some.values() if row["values"] == "fp32")
             self.assertEqual(some["auto"]["bytes"], smallest)
 

@@ -31,7 +31,7 @@ SPARSIFIERS = {
     "redsync", "redsync-trimmed", "redsync-quantized", "sidco-e", "sidco-gp", "sidco-p", "tile", "none",
 }
 FEEDBACK = {"none", "residual", "dgc"}
-CODECS = {"auto", "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32", "raw64"}
+CODECS = {"auto", "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32"}
 KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "schedules", "exceptions")
 DATA = ("randn", "laplace", "t3", "equal", "zeros", "ramp")
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
-#include "sluice/backend/cpu/bits.h"
+#include "codec/wire_support.h"
 #include "sluice/backend/cpu/quantize.h"
+#include "sluice/codec/codec.h"
 #include "sluice/core/hash.h"
 #include "support.h"
 
@@ -13,84 +15,23 @@ namespace sluice::testing {
 namespace {
 
 namespace wire = cpu::wire;
-using Bytes = std::vector<std::byte>;
 
-template <class Index>
-struct List {
-  std::vector<Index> indices;
-  std::vector<float> values;
-  std::vector<std::uint64_t> starts;
-
-  wire::Entries<const Index> entries(
-      std::span<const RowLayout> rows = {}) const {
-    return {indices, values, starts, rows};
-  }
-};
-
-// k distinct sorted indices below n: random, at either end, or in clusters.
-template <class Index>
-List<Index> make_list(std::uint64_t n, std::uint64_t k, std::string_view kind) {
-  List<Index> list;
-  for (std::uint64_t i = 0; i < k; ++i) {
-    std::uint64_t index = 0;
-    if (kind == "front") {
-      index = i;
-    } else if (kind == "back") {
-      index = n - k + i;
-    } else if (kind == "clusters") {
-      const std::uint64_t room = n / k;
-      index = i / 8 * 8 * room + (room > 1 ? i % 8 : i % 8 * room);
-    } else {
-      const std::uint64_t room = n / k;
-      index = i * room + bounded(mix64(n, k, i), room);
-    }
-    list.indices.push_back(static_cast<Index>(index));
-    list.values.push_back(static_cast<float>(i % 3 == 0 ? -1 : 1) *
-                          (1 + static_cast<float>(i % 7)));
-  }
-  list.starts = {0, k};
-  return list;
-}
-
-template <class Index>
-Bytes encode(const List<Index>& list, std::uint64_t n, IndexForm form,
-             ValueForm values = ValueForm::kFp32,
-             std::span<const RowLayout> rows = {}) {
-  const std::size_t bitmap = form == IndexForm::kBitmap ? n / 8 : 0;
-  Bytes out(48 + 16 * list.indices.size() + bitmap + 4096);
-  out.resize(wire::encode<Index>(list.entries(rows), n, form, values, out));
-  return out;
-}
-
-template <class Index>
-WireError decode(const Bytes& bytes, std::uint64_t n, std::size_t capacity,
-                 List<Index>& out) {
-  out.indices.assign(capacity, 0);
-  out.values.assign(capacity, 0);
-  const DecodeResult result = wire::decode<Index>(
-      bytes, n, std::span(out.indices), std::span(out.values));
-  out.indices.resize(result.count);
-  out.values.resize(result.count);
-  return result.error;
-}
-
-template <class Index>
 void expect_round_trips(std::uint64_t n, std::uint64_t k) {
   for (const std::string_view kind : {"random", "front", "back", "clusters"}) {
-    const auto list = make_list<Index>(n, k, kind);
-    for (std::size_t f = 0; f < kIndexFormNames.size(); ++f) {
-      const auto form = static_cast<IndexForm>(f);
-      if (form == IndexForm::kRows) continue;
+    const List list = make_list(n, k, kind);
+    for (const IndexForm form : plain_forms()) {
       if (form == IndexForm::kDense && k != n) continue;
       if (form == IndexForm::kBitmap && n > 1 << 24) continue;
-      if (form == IndexForm::kRaw32 && n > std::uint64_t{1} << 32) continue;
-      const Bytes bytes = encode(list, n, form);
-      ASSERT_FALSE(bytes.empty()) << name_of(form) << " n " << n << " k " << k;
-      List<Index> back;
-      ASSERT_EQ(decode(bytes, n, k, back), WireError::kNone)
-          << name_of(form) << " n " << n << " k " << k << " " << kind;
-      ASSERT_EQ(back.indices, list.indices) << name_of(form) << " " << kind;
-      ASSERT_EQ(back.values, list.values);
+      for (const std::string_view isa : cpu_isas()) {
+        const Bytes bytes = encode(list, forced(form), isa);
+        ASSERT_FALSE(bytes.empty()) << name_of(form) << " " << n << " " << k;
+        ASSERT_EQ(bytes, encode(list, forced(form), "portable"));
+        List back;
+        ASSERT_EQ(decode(bytes, list.segments, k, back, isa), WireError::kNone)
+            << name_of(form) << " n " << n << " k " << k << " " << kind;
+        ASSERT_EQ(back.indices, list.indices) << name_of(form) << " " << kind;
+        ASSERT_EQ(back.values, list.values);
+      }
     }
   }
 }
@@ -98,164 +39,161 @@ void expect_round_trips(std::uint64_t n, std::uint64_t k) {
 TEST(Wire, RoundTripsEveryIndexForm) {
   for (const std::uint64_t n : {1, 2, 63, 64, 65, 1000, 100'003}) {
     for (const std::uint64_t k : {1, 2, 31, 255, 256, 257, 1000, 100'003}) {
-      if (k <= n) expect_round_trips<std::uint32_t>(n, k);
-      if (k <= n) expect_round_trips<std::uint64_t>(n, k);
+      if (k <= n) expect_round_trips(n, k);
     }
   }
 }
 
-// The arithmetic beyond 2^31 and 2^32, without allocating so many elements.
+// The arithmetic beyond 2^31, without allocating so many elements.
 TEST(Wire, RoundTripsHugeDenseSizes) {
   constexpr std::uint64_t kTwo31 = std::uint64_t{1} << 31;
   constexpr std::uint64_t kTwo32 = std::uint64_t{1} << 32;
   for (const std::uint64_t n :
        {kTwo31 - 1, kTwo31, kTwo31 + 1, kTwo32 - 1, kTwo32}) {
-    expect_round_trips<std::uint32_t>(n, 1);
-    expect_round_trips<std::uint32_t>(n, 1000);
-  }
-  for (const std::uint64_t n : {kTwo32 + 1, std::uint64_t{1} << 40}) {
-    expect_round_trips<std::uint64_t>(n, 1);
-    expect_round_trips<std::uint64_t>(n, 1000);
+    expect_round_trips(n, 1);
+    expect_round_trips(n, 1000);
   }
 }
 
 TEST(Wire, CarriesAnEmptyBlock) {
   for (const std::uint64_t n : {0, 1, 1000}) {
-    const auto list = make_list<std::uint32_t>(n, 0, "random");
-    for (const IndexForm form : {IndexForm::kEliasFano, IndexForm::kBitpack,
-                                 IndexForm::kBitmap, IndexForm::kRaw32}) {
-      List<std::uint32_t> back;
-      EXPECT_EQ(decode(encode(list, n, form), n, 0, back), WireError::kNone);
-      EXPECT_TRUE(back.indices.empty());
-    }
+    const List list = make_list(n, 0, "random");
+    const Bytes bytes = encode(list);
+    EXPECT_EQ(bytes.size(), sizeof(WireHeader));
+    List back;
+    EXPECT_EQ(decode(bytes, list.segments, 0, back), WireError::kNone);
+    EXPECT_TRUE(back.indices.empty());
+    EXPECT_EQ(back.starts, list.starts);
   }
+  List none;
+  none.starts = {0};
+  List back;
+  EXPECT_EQ(decode(encode(none), {}, 0, back), WireError::kNone);
 }
 
 TEST(Wire, CarriesEveryValueForm) {
-  auto list = make_list<std::uint32_t>(5000, 300, "random");
-  list.starts = {0, 100, 100, 300};
+  List list = make_list(5000, 300, "random");
+  list.cut({2000, 0, 3000});
   for (const ValueForm form :
        {ValueForm::kFp32, ValueForm::kBf16, ValueForm::kFp16, ValueForm::kOne,
         ValueForm::kTwoBit}) {
-    auto rounded = list;
-    for (std::size_t s = 0; s + 1 < list.starts.size(); ++s) {
-      cpu::quantize_values(
-          form,
-          std::span(rounded.values)
-              .subspan(list.starts[s], list.starts[s + 1] - list.starts[s]));
-    }
-    List<std::uint32_t> back;
-    ASSERT_EQ(decode(encode(rounded, 5000, IndexForm::kEliasFano, form), 5000,
-                     300, back),
-              WireError::kNone)
+    List rounded = list;
+    rounded.set_values(form);
+    List back;
+    const Bytes bytes = encode(rounded);
+    ASSERT_EQ(decode(bytes, rounded.segments, 300, back), WireError::kNone)
         << name_of(form);
     EXPECT_EQ(back.values, rounded.values) << name_of(form);
+    EXPECT_EQ(back.starts, rounded.starts);
+    EXPECT_EQ(parts_of(bytes)[0].value_form, static_cast<std::uint8_t>(form));
   }
-  // A form that cannot carry the values refuses them.
-  EXPECT_TRUE(
-      encode(list, 5000, IndexForm::kEliasFano, ValueForm::kOne).empty());
 }
 
+TEST(Wire, ValuesThatATableCannotCarryGoAsFp32) {
+  List list = make_list(5000, 300, "random");
+  for (const ValueForm form : {ValueForm::kOne, ValueForm::kTwoBit}) {
+    list.segments[0].values = form;
+    const Bytes bytes = encode(list);
+    EXPECT_EQ(parts_of(bytes)[0].value_form, 0);
+    List back;
+    ASSERT_EQ(decode(bytes, list.segments, 300, back), WireError::kNone);
+    EXPECT_EQ(back.values, list.values);
+  }
+}
+
+struct RowCase {
+  std::string sparsifier;
+  Dims dims;
+};
+
+const std::vector<RowCase> kRowCases = {
+    {"adtopk", {40, 256}},       {"adtopk", {6, 20, 9}},
+    {"adtopk", {1, 130, 70}},    {"adtopk", {5, 1, 7}},
+    {"adtopk:dim=0", {300, 41}}, {"adtopk", {300, 64, 9}},
+    {"tile", {130, 70}},         {"tile", {9000}},
+    {"tile", {107, 1}},          {"tile", {200, 3}},
+    {"tile", {70, 64}},          {"tile", {130, 200}},
+    {"tile", {2, 4100}},
+};
+
 TEST(Wire, CarriesRowsAndTiles) {
-  struct Shape {
-    RowLayout layout;
-    std::size_t n;
-  };
-  for (const Shape& shape : {
-           Shape{{{40, 256, 1, 3}, false}, 40 * 256},
-           Shape{{{6, 20, 9, 2}, false}, 6 * 20 * 9},
-           Shape{{{1, 130, 70, 5}, false}, 130 * 70},
-           Shape{{{5, 1, 7, 1}, false}, 35},
-           Shape{{{1, 130, 70, 40}, true}, 130 * 70},
-           Shape{{{1, 1, 9000, 40}, true}, 9000},
-       }) {
-    const auto x = gaussian(shape.n, 5);
-    Rig::Options o;
-    const RowGeometry& r = shape.layout.rows;
-    // The rig selects; its layout is what the codec is given.
-    o.sparsifier = shape.layout.tiles ? "tile" : "adtopk";
-    o.tensors = {shape.layout.tiles ? (r.length == 1 ? Dims{r.stride}
-                                                     : Dims{r.length, r.stride})
-                                    : Dims{r.slabs, r.length, r.stride}};
-    Rig rig(o);
-    const Sent sent = rig.step(x, 0.012);
-    ASSERT_EQ(rig.feedback().rows().size(), 1U);
-    const List<std::uint32_t> list = {
-        sent.indices, sent.values, {0, sent.indices.size()}};
-    const Bytes bytes = encode(list, shape.n, IndexForm::kRows,
-                               ValueForm::kFp32, rig.feedback().rows());
-    ASSERT_FALSE(bytes.empty());
-    List<std::uint32_t> back;
-    ASSERT_EQ(decode(bytes, shape.n, sent.indices.size(), back),
-              WireError::kNone);
-    EXPECT_EQ(back.indices, sent.indices);
-    // Entries that are not k per row do not fit.
-    auto wrong = list;
-    wrong.indices[0] = wrong.indices[0] == 0 ? 1 : 0;
-    std::sort(wrong.indices.begin(), wrong.indices.end());
-    wrong.indices.erase(std::unique(wrong.indices.begin(), wrong.indices.end()),
-                        wrong.indices.end());
-    wrong.values.resize(wrong.indices.size());
-    wrong.starts = {0, wrong.indices.size()};
-    if (wrong.indices.size() != list.indices.size()) {
-      EXPECT_TRUE(encode(wrong, shape.n, IndexForm::kRows, ValueForm::kFp32,
-                         rig.feedback().rows())
-                      .empty());
+  for (const RowCase& c : kRowCases) {
+    for (const double density : {0.005, 0.012, 0.2}) {
+      const List list = selected(c.sparsifier, {c.dims}, density);
+      for (const std::string_view isa : cpu_isas()) {
+        const Bytes bytes = encode(list, forced(IndexForm::kRows), isa);
+        ASSERT_FALSE(bytes.empty());
+        List back;
+        ASSERT_EQ(decode(bytes, list.segments, list.indices.size(), back, isa),
+                  WireError::kNone)
+            << c.sparsifier << " " << ::testing::PrintToString(c.dims);
+        EXPECT_EQ(back.indices, list.indices);
+      }
     }
+  }
+}
+
+TEST(Wire, EntriesThatAreNotByRowsGoAnotherWay) {
+  for (const RowCase& c : kRowCases) {
+    List list = selected(c.sparsifier, {c.dims}, 0.012);
+    if (list.indices.size() == list.segments[0].size) continue;
+    // As many entries, but the first of them elsewhere.
+    const auto free = [&](std::uint32_t i) {
+      return !std::binary_search(list.indices.begin(), list.indices.end(), i);
+    };
+    auto other = static_cast<std::uint32_t>(list.segments[0].size - 1);
+    while (!free(other)) --other;
+    list.indices.erase(list.indices.begin());
+    list.indices.insert(
+        std::upper_bound(list.indices.begin(), list.indices.end(), other),
+        other);
+    List back;
+    ASSERT_EQ(decode(encode(list), list.segments, list.indices.size(), back),
+              WireError::kNone);
+    EXPECT_EQ(back.indices, list.indices);
   }
 }
 
 TEST(Wire, EliasFanoIsNearTheEntropy) {
   for (const std::uint64_t gap : {10, 100, 1000}) {
-    const std::uint64_t k = 20'000;
-    const std::uint64_t n = k * gap;
-    List<std::uint32_t> list;
-    for (std::uint32_t i = 0; list.indices.size() < k && i < n; ++i) {
-      if (mix64(7, i) % gap == 0) list.indices.push_back(i);
-    }
-    list.values.assign(list.indices.size(), 1);
-    list.starts = {0, list.indices.size()};
+    const std::uint64_t n = 20'000 * gap;
+    const List list = bernoulli(n, gap);
     const double d = 1.0 / static_cast<double>(gap);
     const double entropy = (-d * std::log2(d) - (1 - d) * std::log2(1 - d)) / d;
-    const double bits = 8.0 *
-                        static_cast<double>(wire::index_bytes(
-                            list.entries(), n, IndexForm::kEliasFano)) /
-                        static_cast<double>(list.indices.size());
-    EXPECT_LT(bits, entropy + 0.7) << gap;
-    EXPECT_LT(bits, 8.0 *
-                        static_cast<double>(wire::index_bytes(
-                            list.entries(), n, IndexForm::kBitpack)) /
-                        static_cast<double>(list.indices.size()));
+    const auto bits = [&](IndexForm form) {
+      const Bytes bytes = encode(list, forced(form));
+      return 8.0 * static_cast<double>(bytes.size()) /
+                 static_cast<double>(list.indices.size()) -
+             32;
+    };
+    EXPECT_LT(bits(IndexForm::kEliasFano), entropy + 0.75) << gap;
+    EXPECT_LT(bits(IndexForm::kEliasFano), bits(IndexForm::kBitpack));
   }
 }
 
 TEST(Wire, ChoosesTheSmallestForm) {
-  const auto smallest = [](std::uint64_t n, std::uint64_t k,
-                           std::string_view kind) {
-    const auto list = make_list<std::uint32_t>(n, k, kind);
-    return wire::smallest_form(list.entries(), n);
+  const auto form_of = [](const List& list) {
+    return static_cast<IndexForm>(parts_of(encode(list)).at(0).index_form);
   };
-  EXPECT_EQ(smallest(1000, 1000, "front"), IndexForm::kDense);
-  List<std::uint32_t> bernoulli;
-  for (std::uint32_t i = 0; i < 100'000; ++i) {
-    if (mix64(1, i) % 100 == 0) bernoulli.indices.push_back(i);
+  EXPECT_EQ(form_of(make_list(1000, 1000, "front")), IndexForm::kDense);
+  EXPECT_EQ(form_of(bernoulli(100'000, 100)), IndexForm::kEliasFano);
+  EXPECT_EQ(form_of(make_list(100'000, 60'000, "front")), IndexForm::kBitpack);
+  EXPECT_EQ(form_of(make_list(100'000, 50'000, "random")), IndexForm::kBitmap);
+  EXPECT_EQ(form_of(make_list(100'000, 1, "random")), IndexForm::kRaw32);
+  List rows = selected("adtopk", {{1000, 1024}}, 0.001);
+  EXPECT_EQ(form_of(rows), IndexForm::kRows);
+  // The smallest of all that can carry it, whatever the list.
+  for (const std::uint64_t k : {1, 2, 5, 40, 300, 900, 999, 1000}) {
+    for (const std::string_view kind : {"random", "back", "clusters"}) {
+      const List list = make_list(1000, k, kind);
+      const std::size_t chosen = encode(list).size();
+      for (const IndexForm form : plain_forms()) {
+        const Bytes other = encode(list, forced(form));
+        if (other.empty()) continue;  // cannot carry it
+        EXPECT_LE(chosen, other.size()) << k << " " << kind;
+      }
+    }
   }
-  bernoulli.values.assign(bernoulli.indices.size(), 1);
-  bernoulli.starts = {0, bernoulli.indices.size()};
-  EXPECT_EQ(wire::smallest_form(bernoulli.entries(), 100'000),
-            IndexForm::kEliasFano);
-  EXPECT_EQ(smallest(100'000, 60'000, "front"), IndexForm::kBitpack);
-  EXPECT_EQ(smallest(100'000, 50'000, "random"), IndexForm::kBitmap);
-  const RowLayout one_per_row[] = {{{1000, 1024, 1, 1}, false}};
-  List<std::uint32_t> list;
-  for (std::uint32_t i = 0; i < 1000; ++i) {
-    list.indices.push_back(i * 1024 +
-                           static_cast<std::uint32_t>(mix64(i) % 1024));
-  }
-  list.values.assign(1000, 1);
-  list.starts = {0, 1000};
-  EXPECT_EQ(wire::smallest_form(list.entries(one_per_row), 1'024'000),
-            IndexForm::kRows);
 }
 
 // Two 12-bit positions in three bytes, as SparseLoCo packs them.
@@ -287,163 +225,91 @@ TEST(Wire, TwoBitQuantiserMatchesTheReference) {
   EXPECT_EQ(one[0], 7.0F);
 }
 
-// A valid header and checksum around whatever the test does to it.
-void seal(Bytes& bytes) {
-  WireHeader header;
-  std::memcpy(&header, bytes.data(), sizeof(header));
-  header.checksum = 0;
-  header.checksum =
-      wire::checksum(std::as_bytes(std::span(&header, 1)),
-                     std::span<const std::byte>(bytes).subspan(sizeof(header)));
-  std::memcpy(bytes.data(), &header, sizeof(header));
-}
-
-class Hostile : public ::testing::Test {
- protected:
-  Bytes message(IndexForm form = IndexForm::kEliasFano) const {
-    return encode(make_list<std::uint32_t>(1000, 50, "random"), 1000, form);
-  }
-  static WireError error_of(const Bytes& bytes, std::uint64_t n = 1000,
-                            std::size_t capacity = 1000) {
-    List<std::uint32_t> out;
-    return decode(bytes, n, capacity, out);
-  }
-  template <class F>
-  static WireError patched(Bytes bytes, F&& f) {
-    WireHeader header;
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    f(header);
-    std::memcpy(bytes.data(), &header, sizeof(header));
-    seal(bytes);
-    return error_of(bytes);
-  }
-};
-
-TEST_F(Hostile, EveryTruncationIsSeen) {
-  for (const IndexForm form : {IndexForm::kEliasFano, IndexForm::kBitpack,
-                               IndexForm::kBitmap, IndexForm::kRaw32}) {
-    const Bytes whole = message(form);
-    for (std::size_t size = 0; size < whole.size(); ++size) {
-      const Bytes cut(whole.begin(),
-                      whole.begin() + static_cast<std::ptrdiff_t>(size));
-      ASSERT_NE(error_of(cut), WireError::kNone) << size;
+// Segments of all kinds next to each other, in random order.
+TEST(WireParts, RoundTripRandomMixes) {
+  for (std::uint64_t trial = 0; trial < 300; ++trial) {
+    const List list = mixed(trial);
+    const Bytes bytes = encode(list);
+    ASSERT_LE(bytes.size(),
+              Codec::max_bytes(list.indices.size(), list.segments.size()));
+    for (const std::string_view isa : cpu_isas()) {
+      ASSERT_EQ(encode(list, {}, isa), bytes);
+      List back;
+      ASSERT_EQ(decode(bytes, list.segments, list.indices.size(), back, isa),
+                WireError::kNone)
+          << trial;
+      ASSERT_EQ(back.indices, list.indices) << trial;
+      ASSERT_EQ(back.values, list.values) << trial;
+      ASSERT_EQ(back.starts, list.starts) << trial;
     }
-    Bytes longer = whole;
-    longer.push_back(std::byte{0});
-    EXPECT_EQ(error_of(longer), WireError::kLengths);
   }
 }
 
-TEST_F(Hostile, EveryBitFlipIsSeen) {
-  const Bytes whole = message();
-  for (std::size_t bit = 0; bit < 8 * whole.size(); ++bit) {
-    Bytes bad = whole;
-    bad[bit / 8] ^= std::byte{1} << (bit % 8);
-    ASSERT_NE(error_of(bad), WireError::kNone) << bit;
-  }
+TEST(WireParts, TablesServeEachTensorOfABucket) {
+  // 40 tensors with a value each: 4 bytes for it instead of 4 per entry.
+  const List one =
+      selected("redsync-quantized", std::vector<Dims>(40, Dims{5000}), 0.02);
+  List fp32 = one;
+  for (SegmentForm& s : fp32.segments) s.values = ValueForm::kFp32;
+  EXPECT_EQ(encode(one).size(),
+            encode(fp32).size() - 4 * one.indices.size() + 4 * 40);
+  EXPECT_EQ(parts_of(encode(one)).size(), 1U);
 }
 
-TEST_F(Hostile, EachCheckHasItsError) {
-  const Bytes good = message();
-  EXPECT_EQ(error_of(good), WireError::kNone);
-  EXPECT_EQ(error_of(good, 999), WireError::kDenseSize);
-  EXPECT_EQ(error_of(good, 1000, 49), WireError::kCapacity);
-  using H = WireHeader;
-  EXPECT_EQ(patched(good, [](H& h) { h.magic ^= 1; }), WireError::kMagic);
-  EXPECT_EQ(patched(good, [](H& h) { h.version = 2; }), WireError::kVersion);
-  EXPECT_EQ(patched(good, [](H& h) { h.index_form = 99; }), WireError::kForm);
-  EXPECT_EQ(patched(good, [](H& h) { h.value_form = 99; }), WireError::kForm);
-  EXPECT_EQ(patched(good, [](H& h) { h.reserved = 1; }), WireError::kReserved);
-  EXPECT_EQ(patched(good, [](H& h) { h.count = 1001; }), WireError::kCount);
-  EXPECT_EQ(patched(good, [](H& h) { h.count = ~0ULL; }), WireError::kCount);
-  EXPECT_EQ(patched(good, [](H& h) { h.count = 60; }),
-            WireError::kIndexSection);
-  EXPECT_EQ(patched(good, [](H& h) { h.index_bytes = ~0ULL; }),
-            WireError::kLengths);
-  EXPECT_EQ(patched(good, [](H& h) { h.value_bytes += 8; }),
-            WireError::kLengths);
-  EXPECT_EQ(patched(good, [](H& h) { h.index_form = 2; }),
-            WireError::kIndexSection);
-  EXPECT_EQ(patched(good, [](H& h) { h.value_form = 1; }),
-            WireError::kValueSection);
-  Bytes bad = good;
-  bad[20] ^= std::byte{4};
-  EXPECT_NE(error_of(bad), WireError::kNone);
+TEST(WireParts, RowsServeTheTensorsThatHaveThem) {
+  const Dims rows = {100, 1024};
+  const List by_rows = selected("adtopk", {rows, rows}, 0.001);
+  const List plain = selected("topk", {{3000}}, 0.01);
+  List both = by_rows;
+  both.append(plain);
+  both.append(by_rows);
+  const Bytes bytes = encode(both);
+  const auto parts = parts_of(bytes);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_EQ(parts[0].index_form, static_cast<std::uint8_t>(IndexForm::kRows));
+  EXPECT_EQ(parts[0].segments, 2U);
+  EXPECT_NE(parts[1].index_form, static_cast<std::uint8_t>(IndexForm::kRows));
+  EXPECT_EQ(parts[2].index_form, static_cast<std::uint8_t>(IndexForm::kRows));
+  // Ten bits for each position, no more.
+  const std::size_t entries = by_rows.indices.size();
+  EXPECT_EQ(encode(by_rows).size(),
+            48 + 8 * ((10 * entries + 63) / 64) + 4 * entries);
+  List back;
+  EXPECT_EQ(decode(bytes, both.segments, both.indices.size(), back),
+            WireError::kNone);
+  EXPECT_EQ(back.indices, both.indices);
 }
 
-TEST_F(Hostile, UnsortedAndOutOfRangeIndicesAreSeen) {
-  Bytes raw = message(IndexForm::kRaw32);
-  const auto put = [&](std::size_t entry, std::uint32_t index) {
-    std::memcpy(raw.data() + 48 + 4 * entry, &index, 4);
-    seal(raw);
+TEST(WireParts, PlainTensorsShareOnePart) {
+  List list;
+  list.starts = {0};
+  for (int i = 0; i < 20; ++i) list.append(make_list(1000, 9, "random"));
+  EXPECT_EQ(parts_of(encode(list)).size(), 1U);
+  // Few rows among them are not worth a part.
+  List with_rows = list;
+  with_rows.append(selected("adtopk", {{2, 1024}}, 0.001));
+  with_rows.append(list);
+  EXPECT_EQ(parts_of(encode(with_rows)).size(), 1U);
+}
+
+TEST(WireParts, AMessageIsForItsBucketOnly) {
+  List list = make_list(1000, 50, "random");
+  list.cut({400, 600});
+  list.segments[0].values = ValueForm::kOne;
+  std::fill_n(list.values.begin(), list.starts[1], 2.0F);
+  const Bytes bytes = encode(list);
+  ASSERT_EQ(parts_of(bytes).size(), 2U);
+  const auto error_for = [&](std::vector<std::uint64_t> sizes) {
+    List other = list;
+    other.cut(sizes);
+    List back;
+    return decode(bytes, other.segments, 50, back);
   };
-  put(49, 1000);
-  EXPECT_EQ(error_of(raw), WireError::kIndexRange);
-  put(49, ~0U);
-  EXPECT_EQ(error_of(raw), WireError::kIndexRange);
-  put(49, 0);
-  EXPECT_EQ(error_of(raw), WireError::kIndexOrder);
-  raw = message(IndexForm::kRaw32);
-  const float nan = std::numeric_limits<float>::quiet_NaN();
-  std::memcpy(raw.data() + 48 + 200, &nan, 4);
-  seal(raw);
-  EXPECT_EQ(error_of(raw), WireError::kValueFinite);
-}
-
-// Random bytes behind a sealed header: any result but a crash is fine, and a
-// success must be well formed.
-TEST_F(Hostile, RandomPayloadsNeverEscape) {
-  for (std::uint64_t trial = 0; trial < 20'000; ++trial) {
-    Bytes bytes = message(static_cast<IndexForm>(1 + trial % 2 * 2));
-    const std::size_t size = 48 + mix64(trial) % 600;
-    bytes.resize(size);
-    for (std::size_t i = 48; i < size; ++i) {
-      bytes[i] = static_cast<std::byte>(mix64(trial, i));
-    }
-    WireHeader header;
-    std::memcpy(&header, bytes.data(), sizeof(header));
-    header.index_form = static_cast<std::uint8_t>(mix64(trial, 1) % 7);
-    header.value_form = static_cast<std::uint8_t>(mix64(trial, 2) % 5);
-    header.count = mix64(trial, 3) % 100;
-    header.index_bytes = mix64(trial, 4) % (size - 47);
-    header.value_bytes = size - 48 - header.index_bytes;
-    std::memcpy(bytes.data(), &header, sizeof(header));
-    seal(bytes);
-    List<std::uint32_t> out;
-    if (decode(bytes, 1000, 100, out) != WireError::kNone) continue;
-    EXPECT_TRUE(std::is_sorted(out.indices.begin(), out.indices.end()));
-    for (const std::uint32_t i : out.indices) EXPECT_LT(i, 1000U);
-  }
-}
-
-// Layouts whose sizes add up to the right ones only modulo 2^64.
-TEST_F(Hostile, RowLayoutsThatWrapRoundAreSeen) {
-  constexpr std::uint64_t kLayouts = 65536;
-  const std::size_t section = 8 * (1 + 4 * kLayouts);
-  Bytes bytes(48 + section);
-  WireHeader header;
-  header.index_form = static_cast<std::uint8_t>(IndexForm::kRows);
-  header.dense_size = 0;
-  header.index_bytes = section;
-  std::memcpy(bytes.data(), &header, sizeof(header));
-  cpu::store_word(bytes.data() + 48, 0, kLayouts);
-  for (std::uint64_t l = 0; l < kLayouts; ++l) {
-    std::byte* words = bytes.data() + 48 + 8 + 32 * l;
-    cpu::store_word(words, 0, std::uint64_t{1} << 24);
-    cpu::store_word(words, 1, std::uint64_t{1} << 24);
-    cpu::store_word(words, 2, 1);
-    cpu::store_word(words, 3, std::uint64_t{1} << 24);
-  }
-  seal(bytes);
-  EXPECT_EQ(error_of(bytes, 0, 0), WireError::kIndexSection);
-}
-
-// Indices that 32 bits cannot hold are refused, not cut off.
-TEST_F(Hostile, DenseSizesBeyondTheIndexTypeAreSeen) {
-  const std::uint64_t n = std::uint64_t{1} << 40;
-  const Bytes bytes =
-      encode(make_list<std::uint64_t>(n, 10, "back"), n, IndexForm::kEliasFano);
-  EXPECT_EQ(error_of(bytes, n), WireError::kDenseSize);
+  EXPECT_EQ(error_for({400, 600}), WireError::kNone);
+  EXPECT_EQ(error_for({1000}), WireError::kParts);
+  EXPECT_EQ(error_for({300, 300, 400}), WireError::kParts);
+  EXPECT_EQ(error_for({400, 601}), WireError::kDenseSize);
+  EXPECT_NE(error_for({10, 990}), WireError::kNone);
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 // Feeds arbitrary bytes to decode(), as a hostile or broken peer would.
 //
 // An input is a Receiver and a message. Random bytes never get past the
-// checksum, so half of the inputs have their header repaired first.
+// checksum, so half of the inputs have their headers repaired first.
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -19,7 +18,8 @@ namespace sluice::fuzz {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-constexpr std::size_t kHeader = sizeof(WireHeader);
+using Forms = std::vector<SegmentForm>;
+using cpu::wire::Coder;
 
 void check(bool ok, const char* what) {
   if (ok) return;
@@ -27,146 +27,122 @@ void check(bool ok, const char* what) {
   std::abort();
 }
 
-template <class T>
-T read(const Bytes& bytes, std::size_t at) {
-  T value;
-  check(at + sizeof(T) <= bytes.size(), "an accepted section is too short");
-  std::memcpy(&value, bytes.data() + at, sizeof(T));
-  return value;
+std::uint64_t total(std::span<const SegmentForm> forms) {
+  std::uint64_t size = 0;
+  for (const SegmentForm& form : forms) size += form.size;
+  return size;
+}
+
+// Parts that cover the segments and have so many entries.
+void repair_parts(Bytes& message, const Forms& forms, WireHeader& h) {
+  std::size_t covered = 0;
+  std::uint64_t count = 0;
+  for (std::uint32_t i = 0; i < h.parts; ++i) {
+    WirePart part;
+    std::byte* at = message.data() + sizeof(h) + i * sizeof(part);
+    std::memcpy(&part, at, sizeof(part));
+    part.index_form %= kIndexFormNames.size();
+    part.value_form %= kValueFormNames.size();
+    part.reserved = 0;
+    const std::size_t left = forms.size() - covered - (h.parts - 1 - i);
+    part.segments = static_cast<std::uint32_t>(
+        i + 1 == h.parts ? left : 1 + (part.segments + left - 1) % left);
+    const std::uint64_t most =
+        std::min(total(std::span(forms).subspan(covered, part.segments)),
+                 h.count - count);
+    if (part.count > most) part.count %= most + 1;
+    covered += part.segments;
+    count += part.count;
+    std::memcpy(at, &part, sizeof(part));
+  }
+  h.count = count;
 }
 
 // Makes the outer checks pass, so that the inner ones are reached. Leaves alone
 // what is right already.
-void repair_header(Bytes& message, std::uint64_t n, std::uint64_t capacity) {
-  if (message.size() < kHeader) return;
-  auto h = read<WireHeader>(message, 0);
-  const std::uint64_t payload = message.size() - kHeader;
-  const std::uint64_t most = std::min(n, capacity);
+void repair(Bytes& message, const Forms& forms, std::uint64_t capacity) {
+  WireHeader h;
+  if (message.size() < sizeof(h)) return;
+  std::memcpy(&h, message.data(), sizeof(h));
   h.magic = WireHeader::kMagic;
   h.version = WireHeader::kVersion;
-  h.index_form %= kIndexFormNames.size();
-  h.value_form %= kValueFormNames.size();
   h.reserved = 0;
-  h.dense_size = n;
+  h.dense_size = total(forms);
+  const std::uint64_t most = std::min(h.dense_size, capacity);
   if (h.count > most) h.count %= most + 1;
-  if (h.index_bytes > payload) h.index_bytes %= payload + 1;
-  h.value_bytes = payload - h.index_bytes;
-  h.checksum = 0;
-  h.checksum = cpu::wire::checksum(std::as_bytes(std::span(&h, 1)),
-                                   std::span(message).subspan(kHeader));
-  std::memcpy(message.data(), &h, kHeader);
+  const std::size_t fit = (message.size() - sizeof(h)) / sizeof(WirePart);
+  const std::size_t parts = std::min(forms.size(), fit);
+  if (h.parts > parts) h.parts = static_cast<std::uint32_t>(parts);
+  repair_parts(message, forms, h);
+  if (h.count == 0) h.parts = 0;
+  std::memcpy(message.data(), &h, sizeof(h));
+  h.checksum = cpu::wire::checksum(message);
+  std::memcpy(message.data(), &h, sizeof(h));
 }
 
-template <class Index>
 struct Block {
   DecodeResult result;
-  std::vector<Index> indices;
+  std::vector<std::uint32_t> indices;
   std::vector<float> values;
+  std::vector<std::uint64_t> starts;
+
+  bool operator==(const Block& other) const {
+    return result.error == other.result.error && indices == other.indices &&
+           values == other.values && starts == other.starts;
+  }
 };
 
-template <class Index>
-Block<Index> decode(const Bytes& message, std::uint64_t n,
-                    std::size_t capacity) {
-  Block<Index> block;
+Block decode(const Bytes& message, const Forms& forms, std::size_t capacity,
+             std::string_view isa) {
+  static Coder portable(cpu::wire_kernels("portable"));
+  static Coder best(cpu::wire_kernels(""));
+  Coder& coder = isa.empty() ? best : portable;
+  Block block;
   // Exactly as large as promised: AddressSanitizer guards the ends.
   block.indices.resize(capacity);
   block.values.resize(capacity);
-  block.result =
-      cpu::wire::decode(std::span<const std::byte>(message), n,
-                        std::span(block.indices), std::span(block.values));
+  block.starts.assign(forms.size() + 1, 1);
+  block.result = coder.decode(message, forms, block.indices, block.values,
+                              block.starts.data());
   check(block.result.count <= capacity, "more entries than there is room for");
   block.indices.resize(block.result.count);
   block.values.resize(block.result.count);
   return block;
 }
 
-template <class Index>
-void check_entries(const Block<Index>& block, std::uint64_t n) {
-  for (std::size_t i = 0; i < block.indices.size(); ++i) {
-    check(block.indices[i] < n, "an index is not below the dense size");
-    check(i == 0 || block.indices[i - 1] < block.indices[i],
-          "indices do not ascend");
-    check(std::isfinite(block.values[i]), "a value is not finite");
-  }
-}
-
-// Where the segments of an accepted message start, from its value section.
-std::vector<std::uint64_t> segment_starts(const Bytes& message) {
-  const auto h = read<WireHeader>(message, 0);
-  const auto form = static_cast<ValueForm>(h.value_form);
-  if (form != ValueForm::kOne && form != ValueForm::kTwoBit) {
-    return {0, h.count};
-  }
-  const std::size_t at = kHeader + h.index_bytes;
-  const std::size_t entry = form == ValueForm::kOne ? 12 : 24;
-  std::vector<std::uint64_t> starts(1 + read<std::uint64_t>(message, at));
-  for (std::size_t s = 1; s < starts.size(); ++s) {
-    starts[s] = read<std::uint64_t>(message, at + 8 + (s - 1) * entry);
-  }
-  return starts;
-}
-
-// The rows of an accepted message, from its index section.
-std::vector<RowLayout> row_layouts(const Bytes& message) {
-  if (read<WireHeader>(message, 0).index_form !=
-      static_cast<std::uint8_t>(IndexForm::kRows)) {
-    return {};
-  }
-  std::vector<RowLayout> rows(read<std::uint64_t>(message, kHeader));
-  for (std::size_t s = 0; s < rows.size(); ++s) {
-    std::uint64_t word[4];
-    for (std::size_t w = 0; w < 4; ++w) {
-      word[w] = read<std::uint64_t>(message, kHeader + 8 * (1 + 4 * s + w));
+void check_entries(const Block& block, const Forms& forms) {
+  std::uint64_t end = 0;
+  check(block.starts[0] == 0 && block.starts.back() == block.indices.size(),
+        "the starts do not cover the entries");
+  for (std::size_t s = 0; s < forms.size(); ++s) {
+    check(block.starts[s] <= block.starts[s + 1], "starts descend");
+    for (std::size_t i = block.starts[s]; i < block.starts[s + 1]; ++i) {
+      check(block.indices[i] - end < forms[s].size,
+            "an index is not in its segment");
+      check(i == 0 || block.indices[i - 1] < block.indices[i],
+            "indices do not ascend");
+      check(std::isfinite(block.values[i]), "a value is not finite");
     }
-    rows[s].tiles = word[0] >> 63 != 0;
-    rows[s].rows = {word[0] & ~(std::uint64_t{1} << 63), word[1], word[2],
-                    word[3]};
-    // A row cannot give more than it has; the encoder makes room for all of k.
-    const std::uint64_t most =
-        rows[s].tiles ? RowGeometry::kTileSize : rows[s].rows.length;
-    rows[s].rows.k = std::min<std::uint64_t>(rows[s].rows.k, most);
+    end += forms[s].size;
   }
-  return rows;
 }
 
-// What was decoded must survive another trip in the same forms.
-template <class Index>
-void check_round_trip(const Bytes& message, std::uint64_t n,
-                      const Block<Index>& block) {
-  const auto h = read<WireHeader>(message, 0);
-  const auto starts = segment_starts(message);
-  const auto rows = row_layouts(message);
-  const cpu::wire::Entries<const Index> entries{block.indices, block.values,
-                                                starts, rows};
-  Bytes again(message.size());
-  const std::size_t size =
-      cpu::wire::encode(entries, n, static_cast<IndexForm>(h.index_form),
-                        static_cast<ValueForm>(h.value_form), std::span(again));
-  // The encoder never picks raw32 here, though small indices would fit.
-  if (h.index_form == static_cast<std::uint8_t>(IndexForm::kRaw32) &&
-      n > std::uint64_t{1} << 32) {
-    return;
+// What was decoded must survive another trip, if its values suit the forms.
+void check_round_trip(Forms forms, const Block& block) {
+  for (SegmentForm& form : forms) {
+    if (form.values == ValueForm::kBf16 || form.values == ValueForm::kFp16) {
+      form.values = ValueForm::kFp32;
+    }
   }
-  // Bit-packed widths may be wider than needed in what was received.
-  check(size > 0 && size <= message.size(), "accepted entries do not encode");
-  again.resize(size);
-  const auto copy = decode<Index>(again, n, block.indices.size());
-  check(copy.result.error == WireError::kNone, "own message is rejected");
-  check(copy.indices == block.indices, "indices changed");
-  check(copy.values == block.values, "values changed");
-}
-
-template <class Index>
-Block<Index> fuzz_one(const Bytes& message, std::uint64_t n,
-                      std::size_t capacity) {
-  auto block = decode<Index>(message, n, capacity);
-  if (block.result.error == WireError::kNone) {
-    check_entries(block, n);
-    check_round_trip(message, n, block);
-  } else {
-    check(block.result.count == 0, "a rejected message has entries");
-  }
-  return block;
+  static Coder coder(cpu::wire_kernels(""));
+  Bytes again(sizeof(WireHeader) + forms.size() * 24 +
+              8 * block.indices.size());
+  again.resize(coder.encode(
+      {block.indices.data(), block.values.data(), block.starts.data(), forms},
+      {}, again));
+  check(!again.empty(), "accepted entries do not encode");
+  Block copy = decode(again, forms, block.indices.size(), "");
+  check(copy == block, "entries changed on another trip");
 }
 
 }  // namespace
@@ -181,20 +157,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   const auto bytes =
       std::as_bytes(std::span(data, size)).subspan(sizeof(receiver));
   Bytes message(bytes.begin(), bytes.end());
-  const std::uint64_t n = receiver.dense_size();
-  if (receiver.patch % 2 != 0) repair_header(message, n, receiver.capacity);
+  const Forms forms = receiver.forms();
+  if (receiver.patch % 2 != 0) repair(message, forms, receiver.capacity);
 
-  const auto narrow = fuzz_one<std::uint32_t>(message, n, receiver.capacity);
-  const auto wide = fuzz_one<std::uint64_t>(message, n, receiver.capacity);
-  // The width is the receiver's own affair. Beyond 2^32 elements a 32-bit
-  // receiver may refuse, but must not take a truncated index for a good one.
-  if (narrow.result.error == sluice::WireError::kNone) {
-    check(std::ranges::equal(narrow.indices, wide.indices),
-          "32-bit and 64-bit indices differ");
-    check(narrow.values == wide.values, "values depend on the index width");
-  } else if (n <= std::uint64_t{1} << 32) {
-    check(narrow.result.error == wide.result.error,
-          "the error depends on the index width");
+  const Block block = decode(message, forms, receiver.capacity, "");
+  check(block == decode(message, forms, receiver.capacity, "portable"),
+        "instruction sets differ");
+  if (block.result.error == sluice::WireError::kNone) {
+    check_entries(block, forms);
+    check_round_trip(forms, block);
+  } else {
+    check(block.result.count == 0, "a rejected message has entries");
   }
   return 0;
 }

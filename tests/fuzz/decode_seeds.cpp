@@ -1,9 +1,9 @@
 // decode_seeds FOLDER: writes valid messages of every form as a seed corpus.
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -13,68 +13,86 @@
 namespace {
 
 using sluice::IndexForm;
-using sluice::RowLayout;
-using sluice::ValueForm;
-using Indices = std::vector<std::uint64_t>;
+using sluice::SegmentForm;
+using sluice::fuzz::Receiver;
+using Coder = sluice::cpu::wire::Coder;
 
+// Entries for a receiver's segments: k per row where it has rows, else one in
+// `gap`.
 struct Case {
-  sluice::fuzz::Receiver receiver;
-  Indices indices;
-  std::vector<std::uint64_t> starts;
-  std::vector<RowLayout> rows;
-};
-
-// `count` indices, evenly spread below n.
-Case spread(std::uint8_t base, std::uint16_t size, std::uint16_t count) {
-  Case c{{1, base, size, count}, Indices(count), {0, count}, {}};
-  const std::uint64_t n = c.receiver.dense_size();
-  for (std::uint64_t i = 0; i < count; ++i) c.indices[i] = i * (n / count);
-  if (count > 3) c.starts = {0, count / 3U, count / 3U, count};
-  return c;
-}
-
-// One entry of every row or tile; the two layouts are of equal size.
-Case by_rows() {
-  // Four rows of 8, then a tile of 4 rows and 8 columns.
-  Case c{{1, 0, 64, 5}, {1, 9, 19, 31, 40}, {0, 4, 5}, {}};
-  c.rows = {{{4, 8, 1, 1}, false}, {{1, 4, 8, 1}, true}};
-  return c;
-}
-
-std::vector<Case> cases() {
-  std::vector<Case> all = {spread(0, 0, 0),
-                           spread(0, 1, 1),
-                           spread(0, 40, 40),
-                           spread(0, 1000, 9),
-                           spread(0, 60000, 600),
-                           spread(1, 0, 5),
-                           spread(2, 8, 5),
-                           spread(3, 0, 5),
-                           spread(4, 3, 300),
-                           spread(5, 7, 2),
-                           by_rows()};
-  for (const Case& c : std::vector<Case>(all)) {
-    all.push_back(c);
-    all.back().receiver.patch = 0;
+  Case(const Receiver& r, std::uint64_t gap) : receiver(r), forms(r.forms()) {
+    std::uint64_t base = 0;
+    for (const SegmentForm& form : forms) {
+      if (form.rows.rows.k > 0) {
+        add_rows(form, base);
+      } else {
+        for (std::uint64_t i = 0; i < form.size && indices.size() < 600;
+             i += std::max(gap, form.size / 300)) {
+          add(base + i);
+        }
+      }
+      std::sort(indices.begin() + static_cast<std::ptrdiff_t>(starts.back()),
+                indices.end());
+      starts.push_back(indices.size());
+      base += form.size;
+    }
+    receiver.capacity = static_cast<std::uint16_t>(indices.size());
   }
-  return all;
-}
-
-// Empty if the form cannot carry the case.
-std::vector<std::byte> encode(const Case& c, IndexForm index, ValueForm value) {
-  std::vector<float> values(c.indices.size());
-  for (std::size_t s = 0; s + 1 < c.starts.size(); ++s) {
-    for (std::size_t i = c.starts[s]; i < c.starts[s + 1]; ++i) {
-      // At most four different ones per segment, or one: exact in every form.
-      const std::size_t kinds = value == ValueForm::kOne ? 1 : 4;
-      values[i] = static_cast<float>(i % kinds + s) - 1.5F;
+  void add(std::uint64_t index) {
+    indices.push_back(static_cast<std::uint32_t>(index));
+    // At most one per segment: exact in every form.
+    values.push_back(static_cast<float>(starts.size()) - 1.5F);
+  }
+  // The first k of every row; of tiles, the first of each of their rows.
+  void add_rows(const SegmentForm& form, std::uint64_t base) {
+    const auto& r = form.rows.rows;
+    for (std::uint64_t slab = 0; slab < (form.rows.tiles ? 0 : r.slabs);
+         ++slab) {
+      for (std::uint64_t row = 0; row < std::min(r.k, r.length); ++row) {
+        for (std::uint64_t column = 0; column < r.stride; ++column) {
+          add(base + (slab * r.length + row) * r.stride + column);
+        }
+      }
+    }
+    for (std::uint64_t y = 0; form.rows.tiles && y < r.length; y += 64) {
+      for (std::uint64_t x = 0; x < r.stride; x += 64) {
+        const std::uint64_t width = std::min<std::uint64_t>(64, r.stride - x);
+        const std::uint64_t height = std::min<std::uint64_t>(64, r.length - y);
+        for (std::uint64_t i = 0; i < std::min(r.k, width * height); ++i) {
+          add(base + (y + i / width) * r.stride + x + i % width);
+        }
+      }
     }
   }
-  std::vector<std::byte> message(1 << 16);
-  message.resize(sluice::cpu::wire::encode<std::uint64_t>(
-      {c.indices, values, c.starts, c.rows}, c.receiver.dense_size(), index,
-      value, std::span(message)));
-  return message;
+
+  Receiver receiver;
+  std::vector<SegmentForm> forms;
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+  std::vector<std::uint64_t> starts = {0};
+};
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::uint8_t patch : {0, 1}) {
+    for (const std::uint8_t base : {0, 1, 2}) {
+      for (const std::uint16_t size : {0, 1, 8, 40, 1000, 60000}) {
+        if (base == 2 && size > 8) continue;
+        for (const std::uint64_t gap : {1, 3, 50}) {
+          all.push_back({{patch, base, size, 0, 0, {}}, gap});
+        }
+      }
+    }
+    // One of every kind, and some of them together.
+    for (unsigned kind = 0; kind < 225; ++kind) {
+      const auto k = static_cast<std::uint8_t>(kind);
+      all.push_back({{patch, 0, 0, 0, 1, {k}}, 9});
+      const auto next = static_cast<std::uint8_t>((kind + 80) % 225);
+      const auto other = static_cast<std::uint8_t>((kind + 157) % 225);
+      all.push_back({{patch, 0, 30, 0, 5, {k, k, next, other, k}}, 7});
+    }
+  }
+  return all;
 }
 
 }  // namespace
@@ -86,20 +104,22 @@ int main(int argc, char** argv) {
   }
   const std::filesystem::path folder = argv[1];
   std::filesystem::create_directories(folder);
+  Coder coder(sluice::cpu::wire_kernels(""));
   std::size_t written = 0;
   for (const Case& c : cases()) {
-    for (std::size_t i = 0; i < sluice::kIndexFormNames.size(); ++i) {
-      for (std::size_t v = 0; v < sluice::kValueFormNames.size(); ++v) {
-        const auto message =
-            encode(c, static_cast<IndexForm>(i), static_cast<ValueForm>(v));
-        if (message.empty()) continue;
-        std::ofstream out(folder / std::to_string(written++), std::ios::binary);
-        out.write(reinterpret_cast<const char*>(&c.receiver),
-                  sizeof(c.receiver));
-        out.write(reinterpret_cast<const char*>(message.data()),
-                  static_cast<std::streamsize>(message.size()));
-        if (!out) return 1;
-      }
+    // The last turn: chosen forms.
+    for (std::size_t f = 0; f <= sluice::kIndexFormNames.size(); ++f) {
+      const bool choose = f == sluice::kIndexFormNames.size();
+      std::vector<std::byte> message(1 << 16);
+      message.resize(coder.encode(
+          {c.indices.data(), c.values.data(), c.starts.data(), c.forms},
+          {choose, static_cast<IndexForm>(f), true}, message));
+      if (message.empty()) continue;  // the form cannot carry the case
+      std::ofstream out(folder / std::to_string(written++), std::ios::binary);
+      out.write(reinterpret_cast<const char*>(&c.receiver), sizeof(c.receiver));
+      out.write(reinterpret_cast<const char*>(message.data()),
+                static_cast<std::streamsize>(message.size()));
+      if (!out) return 1;
     }
   }
   std::printf("%zu seeds\n", written);

@@ -94,6 +94,7 @@ class CpuBackend final : public Backend {
       : kernels_(choose_kernels(options.isa)),
         pool_(thread_count(options.threads)),
         selector_(kernels_, pool_),
+        coder_(cpu::wire_kernels(kernels_.name)),
         name_(concat("cpu/", kernels_.name)) {}
 
   std::string_view name() const override { return name_; }
@@ -142,6 +143,7 @@ class CpuBackend final : public Backend {
   const Kernels& kernels_;
   cpu::ThreadPool pool_;
   cpu::Selector selector_;
+  cpu::wire::Coder coder_;
   std::string name_;
   Event done_;
   std::vector<double> partial_;
@@ -247,30 +249,15 @@ void CpuBackend::scatter(Stream&, const ScatterPass& pass) {
 }
 
 void CpuBackend::encode(Stream&, const EncodePass& pass) {
-  const std::size_t count = pass.starts.back();
-  wire::Entries<const std::uint32_t> entries = {
-      {pass.indices, count}, {pass.values, count}, pass.starts, pass.rows};
-  const auto encode_as = [&](IndexForm form) {
-    return wire::encode<std::uint32_t>(entries, pass.dense_size, form,
-                                       pass.value_form,
-                                       {pass.out, pass.capacity});
-  };
-  if (!pass.choose) {
-    *pass.written = encode_as(pass.index_form);
-    return;
-  }
-  *pass.written = encode_as(wire::smallest_form(entries, pass.dense_size));
-  if (*pass.written > 0 || entries.rows.empty()) return;
-  entries.rows = {};  // as many entries as the rows should have, but elsewhere
-  *pass.written = encode_as(wire::smallest_form(entries, pass.dense_size));
+  *pass.written = coder_.encode(
+      {pass.indices, pass.values, pass.starts, pass.segments},
+      {pass.choose, pass.index_form, pass.checksum}, {pass.out, pass.capacity});
 }
 
 void CpuBackend::decode(Stream&, const DecodePass& pass) {
-  *pass.result = wire::decode<std::uint32_t>(
-      {pass.in, pass.bytes}, pass.dense_size, {pass.indices, pass.capacity},
-      {pass.values, pass.capacity});
-  pass.starts[0] = 0;
-  pass.starts[1] = pass.result->count;
+  *pass.result = coder_.decode({pass.in, pass.bytes}, pass.segments,
+                               {pass.indices, pass.capacity},
+                               {pass.values, pass.capacity}, pass.starts);
 }
 
 }  // namespace

@@ -3,52 +3,95 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
+#include "sluice/backend/cpu/wire_index.h"
+#include "sluice/backend/cpu/wire_kernels.h"
+#include "sluice/backend/cpu/wire_rows.h"
 #include "sluice/backend/pass.h"
 #include "sluice/core/wire.h"
 
 // Messages of sparse entries in host memory; see core/wire.h for the format.
-// Index is std::uint32_t or std::uint64_t.
 
 namespace sluice::cpu::wire {
 
-template <class Index>
-struct Entries {
-  std::span<Index> indices;  // ascending, below the dense size
-  std::span<const float> values;
-  std::span<const std::uint64_t> starts;  // of segments; {0, count} for one
-  std::span<const RowLayout> rows;        // one per segment, or empty
+// What is sent: indices ascend, each inside its segment.
+struct Block {
+  const std::uint32_t* indices = nullptr;
+  const float* values = nullptr;
+  const std::uint64_t* starts = nullptr;  // segments + 1
+  std::span<const SegmentForm> segments;
+
+  std::uint64_t count() const { return starts[segments.size()]; }
 };
 
-// The index form that takes the fewest bytes.
-template <class Index>
-IndexForm smallest_form(const Entries<const Index>& entries, std::uint64_t n);
+// Segments [first, last) that travel together.
+struct Part {
+  std::size_t first = 0;
+  std::size_t last = 0;
+  Range range;  // of their elements
+  IndexForm index_form = IndexForm::kEliasFano;
+  ValueForm value_form = ValueForm::kFp32;
 
-// Bytes of the index section; 0 bytes may be valid. SIZE_MAX if the form cannot
-// carry these indices.
-template <class Index>
-std::size_t index_bytes(const Entries<const Index>& entries, std::uint64_t n,
-                        IndexForm form);
+  std::uint64_t count(const Block& block) const {
+    return block.starts[last] - block.starts[first];
+  }
+};
 
-// Bytes of the value section.
-std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
-                        ValueForm form);
+// Which segments go together and how: row positions and table forms where they
+// are smaller, and as few parts as that allows. A forced form goes to all
+// segments with the same values. Replaces `parts`.
+void plan_parts(const Block& block, bool choose, IndexForm forced,
+                std::vector<Part>& parts);
 
-// Writes a message; returns its size, or 0 if it does not fit `out`, the index
-// form cannot carry the indices, or a table form the values. 16-bit forms round
-// what was not rounded before.
-template <class Index>
-std::size_t encode(const Entries<const Index>& entries, std::uint64_t n,
-                   IndexForm index_form, ValueForm value_form,
-                   std::span<std::byte> out);
+// Bytes of the part's index section if it goes by rows; kCannot if it does not
+// have as many entries as its rows hold.
+std::size_t row_bytes(const Block& block, const Part& part);
 
-// Reads a message of at most indices.size() entries below n.
-template <class Index>
-DecodeResult decode(std::span<const std::byte> in, std::uint64_t n,
-                    std::span<Index> indices, std::span<float> values);
+// Writes and reads messages. Keeps its memory from one to the next.
+class Coder {
+ public:
+  explicit Coder(const WireKernels& kernels) : kernels_(kernels) {}
 
-// See core/checksum.h.
-std::uint32_t checksum(std::span<const std::byte> header_without_it,
-                       std::span<const std::byte> payload);
+  struct Options {
+    bool choose = true;  // the smallest index forms; otherwise `index_form`
+    IndexForm index_form = IndexForm::kEliasFano;
+    bool checksum = true;
+  };
+
+  // Returns the size, or 0 if it does not fit `out` or a forced index form
+  // cannot carry the block. Values that a table cannot carry go as fp32; 16-bit
+  // forms round what was not rounded before.
+  std::size_t encode(const Block& block, const Options& options,
+                     std::span<std::byte> out);
+
+  // Reads a message of at most indices.size() entries; `starts` has one more
+  // than there are segments.
+  DecodeResult decode(std::span<const std::byte> in,
+                      std::span<const SegmentForm> segments,
+                      std::span<std::uint32_t> indices, std::span<float> values,
+                      std::uint64_t* starts);
+
+ private:
+  std::byte* write_part_indices(const Block& block, Part& part, bool choose,
+                                std::byte* at, std::byte* end);
+  std::byte* write_part_values(const Block& block, Part& part, std::byte* at,
+                               std::byte* end);
+  WireError read_part(const WirePart& part, const Part& place, Reader& in,
+                      std::span<const SegmentForm> forms,
+                      std::span<std::uint32_t> indices, float* values,
+                      std::uint64_t* starts);
+  WireError read_all(std::span<const std::byte> in,
+                     std::span<const SegmentForm> segments,
+                     std::span<std::uint32_t> indices, float* values,
+                     std::uint64_t* starts);
+
+  const WireKernels& kernels_;
+  std::vector<Part> parts_;
+  RowScratch rows_;
+};
+
+// Of a whole message, whose checksum field counts as 0; never 0 itself.
+std::uint32_t checksum(std::span<const std::byte> message);
 
 }  // namespace sluice::cpu::wire

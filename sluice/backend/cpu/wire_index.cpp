@@ -1,334 +1,264 @@
 #include "sluice/backend/cpu/wire_index.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstring>
-
-#include "sluice/backend/cpu/bits.h"
+#include <numeric>
 
 namespace sluice::cpu::wire {
 namespace {
 
+using Indices = std::span<const std::uint32_t>;
+
 constexpr std::size_t kBlock = 256;
 
-// n numbers of `bits` each, four to a put where they fit.
-template <class F>
-void put_all(BitWriter& writer, unsigned bits, std::size_t n, F&& number) {
-  std::size_t i = 0;
-  if (bits <= 16) {
-    for (; i + 4 <= n; i += 4) {
-      std::uint64_t four = number(i);
-      four |= number(i + 1) << bits;
-      four |= number(i + 2) << (2 * bits);
-      four |= number(i + 3) << (3 * bits);
-      writer.put(four, 4 * bits);
-    }
-  }
-  for (; i < n; ++i) writer.put(number(i), bits);
-}
+std::uint32_t narrow(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
 
 // Elias-Fano: the low bits of each index packed, then its high part as the
 // distance to the one before, in unary. Within half a bit of the entropy for
 // random positions.
-unsigned low_bits(std::uint64_t n, std::uint64_t k) {
-  return k == 0 ? 0 : static_cast<unsigned>(std::bit_width(n / k)) - 1;
-}
-
 struct EliasFano {
   EliasFano(std::uint64_t n, std::uint64_t k)
-      : low(low_bits(n, k)),
+      : low(k == 0 ? 0 : static_cast<unsigned>(std::bit_width(n / k)) - 1),
         low_words(words_for(k * low)),
         high_words(k == 0 ? 0 : words_for(k + ((n - 1) >> low) + 1)) {}
+  std::size_t bytes() const { return 8 * (low_words + high_words); }
+
   unsigned low;
   std::size_t low_words;
   std::size_t high_words;
 };
 
-template <class Index>
-void write_elias_fano(std::span<const Index> indices, std::uint64_t n,
+void write_elias_fano(const WireKernels& kernels, Indices indices, Range range,
                       std::byte* out) {
-  const EliasFano shape(n, indices.size());
-  const std::uint64_t mask = (std::uint64_t{1} << shape.low) - 1;
+  const EliasFano shape(range.size, indices.size());
+  const std::uint32_t base = narrow(range.base);
   BitWriter low(out);
-  put_all(low, shape.low, indices.size(),
-          [&](std::size_t i) { return indices[i] & mask; });
+  kernels.pack(indices.data(), indices.size(), base, shape.low, low);
   low.finish();
-  std::byte* high = out + 8 * shape.low_words;
-  // Words are built in a register: about 32 entries share one.
-  std::uint64_t word = 0;
-  std::size_t at = 0;
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    const std::uint64_t position = (std::uint64_t{indices[i]} >> shape.low) + i;
-    while (position / 64 != at) {
-      store_word(high, at++, word);
-      word = 0;
-    }
-    word |= std::uint64_t{1} << (position % 64);
-  }
-  while (at < shape.high_words) {
-    store_word(high, at++, word);
-    word = 0;
-  }
+  kernels.write_high(indices.data(), indices.size(), base, shape.low,
+                     out + 8 * shape.low_words, shape.high_words);
 }
 
-template <class Index>
-WireError read_elias_fano(std::span<const std::byte> in, std::uint64_t n,
-                          std::span<Index> indices) {
-  const EliasFano shape(n, indices.size());
-  if (in.size() != 8 * (shape.low_words + shape.high_words)) {
+WireError read_elias_fano(const WireKernels& kernels, Reader& in, Range range,
+                          std::span<std::uint32_t> indices) {
+  const EliasFano shape(range.size, indices.size());
+  if (shape.bytes() > in.left()) return WireError::kIndexSection;
+  const std::byte* high = in.at + 8 * shape.low_words;
+  kernels.unpack(in.at, in.end, 0, indices.size(), shape.low, indices.data());
+  in.at += shape.bytes();
+  std::uint64_t highest = 0;
+  if (!kernels.read_high(high, shape.high_words, shape.low, narrow(range.base),
+                         indices.data(), indices.size(), highest)) {
     return WireError::kIndexSection;
   }
-  const std::byte* high = in.data() + 8 * shape.low_words;
-  const std::uint64_t mask = (std::uint64_t{1} << shape.low) - 1;
-  // An unaligned load holds the low bits of an entry up to here. The last one
-  // may reach into the high words, of which there is at least one.
-  const bool narrow = shape.low <= 56;
-  BitReader low(in.data());
-  std::uint64_t bit_position = 0;
-  std::uint64_t highest = 0;  // high part of the last entry
-  std::size_t i = 0;
-  for (std::size_t w = 0; w < shape.high_words; ++w) {
-    std::uint64_t word = load_word(high, w);
-    const auto ones = static_cast<std::size_t>(std::popcount(word));
-    if (ones > indices.size() - i) return WireError::kIndexSection;
-    // The i-th one stands at its high part plus i.
-    const std::uint64_t base = 64 * w - i;
-    Index* out = indices.data() + i;
-    for (std::size_t j = 0; j < ones; ++j, word &= word - 1) {
-      const auto bit = static_cast<std::uint64_t>(std::countr_zero(word));
-      highest = base + bit - j;
-      std::uint64_t rest = 0;
-      if (narrow) {
-        std::memcpy(&rest, in.data() + bit_position / 8, 8);
-        rest = rest >> (bit_position % 8) & mask;
-        bit_position += shape.low;
-      } else {
-        rest = low.get(shape.low);
-      }
-      out[j] = static_cast<Index>(highest << shape.low | rest);
-    }
-    i += ones;
-  }
-  if (i != indices.size()) return WireError::kIndexSection;
-  if (i > 0 && highest > (n - 1) >> shape.low) return WireError::kIndexRange;
-  return WireError::kNone;
+  return indices.empty() || highest <= (range.size - 1) >> shape.low
+             ? WireError::kNone
+             : WireError::kIndexRange;
 }
 
 // Deltas in blocks of kBlock: a byte of width each, then the packed blocks.
-template <class Index>
-unsigned block_width(std::span<const Index> indices, std::size_t begin) {
-  const std::size_t end = std::min(indices.size(), begin + kBlock);
-  Index bits =
-      begin == 0 ? indices[0]
-                 : static_cast<Index>(indices[begin] - indices[begin - 1] - 1);
+unsigned block_width(const WireKernels& kernels, Indices indices, Range range,
+                     std::size_t begin) {
+  const std::size_t count = std::min(kBlock, indices.size() - begin);
+  const std::uint32_t first = begin == 0
+                                  ? indices[0] - narrow(range.base)
+                                  : indices[begin] - indices[begin - 1] - 1;
   // The widths of the largest and of the OR of all are the same.
-  for (std::size_t i = begin + 1; i < end; ++i) {
-    bits |= static_cast<Index>(indices[i] - indices[i - 1] - 1);
+  return static_cast<unsigned>(
+      std::bit_width(first | kernels.gaps(indices.data() + begin, count)));
+}
+
+std::size_t blocks_of(std::size_t count) {
+  return (count + kBlock - 1) / kBlock;
+}
+
+// Of every `step`-th block and as if the others were like them.
+std::size_t bitpack_bytes(const WireKernels& kernels, Indices indices,
+                          Range range, std::size_t step = 1) {
+  const std::size_t blocks = blocks_of(indices.size());
+  std::uint64_t words = 0;
+  for (std::size_t b = 0; b < blocks; b += step) {
+    const std::size_t count = std::min(kBlock, indices.size() - b * kBlock);
+    words +=
+        words_for(count * block_width(kernels, indices, range, b * kBlock));
   }
-  return static_cast<unsigned>(std::bit_width(bits));
+  const std::size_t measured = (blocks + step - 1) / step;
+  if (measured > 0) words = words * blocks / measured;
+  return 8 * (words_for(8 * blocks) + words);
 }
 
-std::size_t width_words(std::size_t count) {
-  return words_for(8 * ((count + kBlock - 1) / kBlock));
-}
-
-template <class Index>
-std::size_t bitpack_bytes(std::span<const Index> indices) {
-  std::uint64_t words = width_words(indices.size());
-  for (std::size_t begin = 0; begin < indices.size(); begin += kBlock) {
-    const std::size_t count = std::min(kBlock, indices.size() - begin);
-    words += words_for(count * block_width(indices, begin));
-  }
-  return 8 * words;
-}
-
-template <class Index>
-void write_bitpack(std::span<const Index> indices, std::byte* out) {
+void write_bitpack(const WireKernels& kernels, Indices indices, Range range,
+                   std::byte* out) {
   std::byte* widths = out;
-  const std::size_t words = width_words(indices.size());
+  const std::size_t words = words_for(8 * blocks_of(indices.size()));
   std::memset(out, 0, 8 * words);
   out += 8 * words;
-  std::uint64_t next = 0;  // index - next is the delta
+  std::uint32_t next = narrow(range.base);  // index - next is the delta
+  std::array<std::uint32_t, kBlock> deltas;
   for (std::size_t begin = 0; begin < indices.size(); begin += kBlock) {
-    const unsigned width = block_width(indices, begin);
+    const unsigned width = block_width(kernels, indices, range, begin);
+    const std::size_t count = std::min(kBlock, indices.size() - begin);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t index = indices[begin + i];
+      deltas[i] = index - next;
+      next = index + 1;
+    }
     *widths++ = static_cast<std::byte>(width);
     BitWriter writer(out);
-    const std::size_t end = std::min(indices.size(), begin + kBlock);
-    put_all(writer, width, end - begin, [&](std::size_t i) {
-      const std::uint64_t delta = indices[begin + i] - next;
-      next = std::uint64_t{indices[begin + i]} + 1;
-      return delta;
-    });
-    out = writer.finish();
+    kernels.pack(deltas.data(), count, 0, width, writer);
+    writer.finish();
+    out += 8 * words_for(count * width);
   }
 }
 
-template <class Index>
-WireError read_bitpack(std::span<const std::byte> in, std::uint64_t n,
-                       std::span<Index> indices) {
-  std::uint64_t used = width_words(indices.size());
-  if (in.size() % 8 != 0 || used > in.size() / 8) {
-    return WireError::kIndexSection;
-  }
-  const std::uint64_t all = in.size() / 8;
+WireError read_bitpack(const WireKernels& kernels, Reader& in, Range range,
+                       std::span<std::uint32_t> indices) {
+  const std::byte* widths = in.at;
+  const std::size_t head = 8 * words_for(8 * blocks_of(indices.size()));
+  if (head > in.left()) return WireError::kIndexSection;
+  in.at += head;
   std::uint64_t next = 0;
   for (std::size_t begin = 0; begin < indices.size(); begin += kBlock) {
-    const auto width = static_cast<unsigned>(in[begin / kBlock]);
+    const auto width = static_cast<unsigned>(*widths++);
     const std::size_t count = std::min(kBlock, indices.size() - begin);
-    if (width > 64 || words_for(count * width) > all - used) {
-      return WireError::kIndexSection;
+    const std::size_t bytes = 8 * words_for(count * width);
+    if (width > 32 || bytes > in.left()) return WireError::kIndexSection;
+    std::uint32_t* block = indices.data() + begin;
+    kernels.unpack(in.at, in.end, 0, count, width, block);
+    for (std::size_t i = 0; i < count; ++i) {
+      next += block[i];
+      block[i] = narrow(range.base + next++);
     }
-    BitReader reader(in.data() + 8 * used);
-    for (std::size_t i = begin; i < begin + count; ++i) {
-      const std::uint64_t delta = reader.get(width);
-      // Also keeps the sum from wrapping round.
-      if (delta >= n || next > n - 1 - delta) return WireError::kIndexRange;
-      indices[i] = static_cast<Index>(next + delta);
-      next += delta + 1;
-    }
-    used += words_for(count * width);
+    if (next > range.size) return WireError::kIndexRange;
+    in.at += bytes;
   }
-  return used == all ? WireError::kNone : WireError::kIndexSection;
+  return WireError::kNone;
 }
 
-template <class Index>
-void write_bitmap(std::span<const Index> indices, std::uint64_t n,
-                  std::byte* out) {
-  std::memset(out, 0, 8 * words_for(n));
-  for (const Index index : indices) {
-    store_word(out, index / 64,
-               load_word(out, index / 64) | std::uint64_t{1} << (index % 64));
+void write_bitmap(Indices indices, Range range, std::byte* out) {
+  const std::size_t words = words_for(range.size);
+  std::size_t at = 0;
+  std::uint64_t word = 0;
+  for (const std::uint32_t index : indices) {
+    const std::uint64_t bit = index - range.base;
+    for (; at < bit / 64; word = 0) store_word(out, at++, word);
+    word |= std::uint64_t{1} << (bit % 64);
   }
+  for (; at < words; word = 0) store_word(out, at++, word);
 }
 
-template <class Index>
-WireError read_bitmap(std::span<const std::byte> in, std::uint64_t n,
-                      std::span<Index> indices) {
-  if (in.size() != 8 * words_for(n)) return WireError::kIndexSection;
-  std::size_t i = 0;
-  for (std::size_t w = 0; w < words_for(n); ++w) {
-    for (std::uint64_t word = load_word(in.data(), w); word != 0;
-         word &= word - 1) {
-      if (i == indices.size()) return WireError::kIndexSection;
-      indices[i++] = static_cast<Index>(
-          64 * w + static_cast<std::uint64_t>(std::countr_zero(word)));
-    }
+WireError read_raw(Reader& in, Range range, std::span<std::uint32_t> indices) {
+  for (std::uint32_t& index : indices) {
+    std::uint32_t raw = 0;
+    std::memcpy(&raw, in.at, sizeof(raw));
+    in.at += sizeof(raw);
+    if (raw >= range.size) return WireError::kIndexRange;
+    index = narrow(range.base + raw);
   }
-  return i == indices.size() ? WireError::kNone : WireError::kIndexSection;
+  return WireError::kNone;
 }
 
-template <class Raw, class Index>
-void write_raw(std::span<const Index> indices, std::byte* out) {
-  for (const Index index : indices) {
-    const auto raw = static_cast<Raw>(index);
+void write_raw(Indices indices, Range range, std::byte* out) {
+  for (const std::uint32_t index : indices) {
+    const std::uint32_t raw = index - narrow(range.base);
     std::memcpy(out, &raw, sizeof(raw));
     out += sizeof(raw);
   }
 }
 
-template <class Raw, class Index>
-WireError read_raw(std::span<const std::byte> in, std::uint64_t n,
-                   std::span<Index> indices) {
-  const bool reaches = sizeof(Raw) == 8 || n <= std::uint64_t{1} << 32;
-  if (!reaches || in.size() != indices.size() * sizeof(Raw)) {
-    return WireError::kIndexSection;
-  }
-  for (std::size_t i = 0; i < indices.size(); ++i) {
-    Raw raw = 0;
-    std::memcpy(&raw, in.data() + i * sizeof(Raw), sizeof(Raw));
-    if (raw >= n) return WireError::kIndexRange;
-    indices[i] = static_cast<Index>(raw);
-  }
-  return WireError::kNone;
-}
-
 }  // namespace
 
-template <class Index>
-std::size_t index_bytes(const Entries<const Index>& entries, std::uint64_t n,
-                        IndexForm form) {
-  const std::uint64_t k = entries.indices.size();
+std::size_t counted_bytes(std::uint64_t n, std::uint64_t count) {
+  if (count == n) return 0;
+  return std::min({EliasFano(n, count).bytes(), 8 * words_for(n), 4 * count});
+}
+
+std::size_t index_bytes(const WireKernels& kernels, IndexForm form,
+                        Indices indices, Range range) {
   switch (form) {
     case IndexForm::kDense:
-      return k == n ? 0 : kCannot;
-    case IndexForm::kEliasFano: {
-      const EliasFano shape(n, k);
-      return 8 * (shape.low_words + shape.high_words);
-    }
+      return indices.size() == range.size ? 0 : kCannot;
+    case IndexForm::kEliasFano:
+      return EliasFano(range.size, indices.size()).bytes();
     case IndexForm::kBitpack:
-      return bitpack_bytes(entries.indices);
+      return bitpack_bytes(kernels, indices, range);
     case IndexForm::kRows:
-      return row_bytes(entries.rows, n, k);
+      return kCannot;
     case IndexForm::kBitmap:
-      return 8 * words_for(n);
+      return 8 * words_for(range.size);
     case IndexForm::kRaw32:
-      return n <= std::uint64_t{1} << 32 ? 4 * k : kCannot;
-    case IndexForm::kRaw64:
-      return 8 * k;
+      return 4 * indices.size();
   }
   return kCannot;
 }
 
-template <class Index>
-bool write_indices(const Entries<const Index>& entries, std::uint64_t n,
-                   IndexForm form, std::byte* out) {
-  switch (form) {
-    case IndexForm::kDense:
-      return true;
-    case IndexForm::kEliasFano:
-      write_elias_fano(entries.indices, n, out);
-      return true;
-    case IndexForm::kBitpack:
-      write_bitpack(entries.indices, out);
-      return true;
-    case IndexForm::kRows:
-      return write_rows(entries, out);
-    case IndexForm::kBitmap:
-      write_bitmap(entries.indices, n, out);
-      return true;
-    case IndexForm::kRaw32:
-      write_raw<std::uint32_t>(entries.indices, out);
-      return true;
-    case IndexForm::kRaw64:
-      write_raw<std::uint64_t>(entries.indices, out);
-      return true;
+IndexForm smallest_form(const WireKernels& kernels, Indices indices,
+                        Range range) {
+  // On a tie the first wins: the cheaper ones to decode come first.
+  constexpr IndexForm kForms[] = {IndexForm::kDense, IndexForm::kEliasFano,
+                                  IndexForm::kBitmap, IndexForm::kRaw32};
+  IndexForm best = IndexForm::kRaw32;
+  std::size_t fewest = kCannot;
+  for (const IndexForm form : kForms) {
+    const std::size_t bytes = index_bytes(kernels, form, indices, range);
+    if (bytes >= fewest) continue;
+    best = form;
+    fewest = bytes;
   }
-  return false;
+  constexpr std::size_t kSample = 32;  // blocks
+  const std::size_t step = blocks_of(indices.size()) / kSample + 1;
+  if (bitpack_bytes(kernels, indices, range, step) >= fewest) return best;
+  if (step > 1 && bitpack_bytes(kernels, indices, range) >= fewest) return best;
+  return IndexForm::kBitpack;
 }
 
-template <class Index>
-WireError read_indices(std::span<const std::byte> in, std::uint64_t n,
-                       IndexForm form, std::span<Index> indices) {
+void write_indices(const WireKernels& kernels, IndexForm form, Indices indices,
+                   Range range, std::byte* out) {
   switch (form) {
     case IndexForm::kDense:
-      if (indices.size() != n || !in.empty()) return WireError::kIndexSection;
-      for (std::size_t i = 0; i < n; ++i) indices[i] = static_cast<Index>(i);
+    case IndexForm::kRows:
+      return;
+    case IndexForm::kEliasFano:
+      return write_elias_fano(kernels, indices, range, out);
+    case IndexForm::kBitpack:
+      return write_bitpack(kernels, indices, range, out);
+    case IndexForm::kBitmap:
+      return write_bitmap(indices, range, out);
+    case IndexForm::kRaw32:
+      return write_raw(indices, range, out);
+  }
+}
+
+WireError read_indices(const WireKernels& kernels, IndexForm form, Reader& in,
+                       Range range, std::span<std::uint32_t> indices) {
+  switch (form) {
+    case IndexForm::kDense:
+      if (indices.size() != range.size) return WireError::kIndexSection;
+      std::iota(indices.begin(), indices.end(), narrow(range.base));
       return WireError::kNone;
     case IndexForm::kEliasFano:
-      return read_elias_fano(in, n, indices);
+      return read_elias_fano(kernels, in, range, indices);
     case IndexForm::kBitpack:
-      return read_bitpack(in, n, indices);
+      return read_bitpack(kernels, in, range, indices);
     case IndexForm::kRows:
-      return read_rows(in, n, indices);
-    case IndexForm::kBitmap:
-      return read_bitmap(in, n, indices);
+      return WireError::kForm;
+    case IndexForm::kBitmap: {
+      const std::size_t words = words_for(range.size);
+      if (8 * words > in.left()) return WireError::kIndexSection;
+      const std::byte* map = in.at;
+      in.at += 8 * words;
+      return kernels.read_bitmap(map, words, narrow(range.base), indices.data(),
+                                 indices.size())
+                 ? WireError::kNone
+                 : WireError::kIndexSection;
+    }
     case IndexForm::kRaw32:
-      return read_raw<std::uint32_t>(in, n, indices);
-    case IndexForm::kRaw64:
-      return read_raw<std::uint64_t>(in, n, indices);
+      if (4 * indices.size() > in.left()) return WireError::kIndexSection;
+      return read_raw(in, range, indices);
   }
   return WireError::kForm;
 }
-
-#define SLUICE_INSTANTIATE(Index)                                              \
-  template std::size_t index_bytes(const Entries<const Index>&, std::uint64_t, \
-                                   IndexForm);                                 \
-  template bool write_indices(const Entries<const Index>&, std::uint64_t,      \
-                              IndexForm, std::byte*);                          \
-  template WireError read_indices(std::span<const std::byte>, std::uint64_t,   \
-                                  IndexForm, std::span<Index>);
-SLUICE_INSTANTIATE(std::uint32_t)
-SLUICE_INSTANTIATE(std::uint64_t)
-#undef SLUICE_INSTANTIATE
 
 }  // namespace sluice::cpu::wire

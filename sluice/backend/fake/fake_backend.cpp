@@ -136,18 +136,14 @@ class FakeDeviceBackend final : public Backend {
   }
 
   void encode(Stream& stream, const EncodePass& pass) override {
-    std::vector<std::uint64_t> starts(pass.starts.begin(), pass.starts.end());
-    std::vector<RowLayout> rows(pass.rows.begin(), pass.rows.end());
-    enqueue(stream, [=, this, starts = std::move(starts),
-                     rows = std::move(rows)](Stream& s) {
-      EncodePass copy = pass;
-      copy.starts = starts;
-      copy.rows = rows;
+    enqueue_forms(stream, pass, [this](Stream& s, const EncodePass& copy) {
       cpu_->encode(s, copy);
     });
   }
   void decode(Stream& stream, const DecodePass& pass) override {
-    enqueue(stream, [=, this](Stream& s) { cpu_->decode(s, pass); });
+    enqueue_forms(stream, pass, [this](Stream& s, const DecodePass& copy) {
+      cpu_->decode(s, copy);
+    });
   }
 
  private:
@@ -162,6 +158,16 @@ class FakeDeviceBackend final : public Backend {
     std::vector<SegmentTask> copy(tasks.begin(), tasks.end());
     enqueue(stream, [copy = std::move(copy), f](Stream& s) {
       f(s, std::span<const SegmentTask>(copy));
+    });
+  }
+  // With a copy of the pass's segments.
+  template <class Pass, class F>
+  void enqueue_forms(Stream& stream, const Pass& pass, F f) {
+    std::vector<SegmentForm> forms(pass.segments.begin(), pass.segments.end());
+    enqueue(stream, [pass, forms = std::move(forms), f](Stream& s) {
+      Pass copy = pass;
+      copy.segments = forms;
+      f(s, copy);
     });
   }
   void run_until(FakeStream& stream, const Event& event) {

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "sluice/backend/cpu/bits.h"
+
+namespace sluice::cpu {
+
+// The inner loops of messages, one table per instruction set; all of them give
+// the same bytes and indices.
+struct WireKernels {
+  // Appends (x[i] - base) mod 2^bits for n numbers; bits <= 32.
+  void (*pack)(const std::uint32_t* x, std::size_t n, std::uint32_t base,
+               unsigned bits, BitWriter& out);
+  // The numbers back, from bit `at` of the words at `in`. Reads nothing at or
+  // behind `end`, where more bits than there are would be needed.
+  void (*unpack)(const std::byte* in, const std::byte* end, std::uint64_t at,
+                 std::size_t n, unsigned bits, std::uint32_t* out);
+  // Elias-Fano's bit string: a one at ((x[i] - base) >> low) + i.
+  void (*write_high)(const std::uint32_t* x, std::size_t n, std::uint32_t base,
+                     unsigned low, std::byte* out, std::size_t words);
+  // x[i] = base + (high << low) + x[i], modulo 2^32. False unless there are
+  // exactly n ones; `highest` is the high part of the last.
+  bool (*read_high)(const std::byte* in, std::size_t words, unsigned low,
+                    std::uint32_t base, std::uint32_t* x, std::size_t n,
+                    std::uint64_t& highest);
+  // Writes the positions of the ones, plus base; false unless they are n.
+  bool (*read_bitmap)(const std::byte* in, std::size_t words,
+                      std::uint32_t base, std::uint32_t* x, std::size_t n);
+  bool (*ascends)(const std::uint32_t* x, std::size_t n);
+  // The OR of x[i] - x[i - 1] - 1.
+  std::uint32_t (*gaps)(const std::uint32_t* x, std::size_t n);
+  // Copies n floats; false if one is not finite.
+  bool (*copy_finite)(const std::byte* in, std::size_t n, float* out);
+  // Whether all n floats have the bits of the first.
+  bool (*uniform)(const float* x, std::size_t n);
+};
+
+// Those for kernels of this name; see CpuOptions::isa.
+const WireKernels& wire_kernels(std::string_view isa);
+
+// Null where the compiler could not build it or the machine cannot run it.
+const WireKernels* avx2_wire_kernels();
+
+}  // namespace sluice::cpu
