@@ -1,6 +1,8 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,20 +18,27 @@ namespace sluice {
 //
 // Work is enqueued on a stream and runs in order; a result may be read on the
 // host only after an event recorded behind it is done. A backend knows nothing
-// of methods or ranks. One thread uses an instance at a time; in steady state
-// (same shapes, same density) no pass allocates.
+// of methods or ranks. Several threads may use an instance, each with a stream
+// of its own; in steady state (same shapes, same density) no pass allocates.
 class Backend {
  public:
   virtual ~Backend() = default;
 
   virtual std::string_view name() const = 0;
 
+  // Whether its memory is the host's: what has run may be read in place.
+  virtual bool is_host() const = 0;
+
   // Zeroed memory; `bytes` may be 0. Throws std::bad_alloc.
   virtual Buffer allocate(std::size_t bytes) = 0;
+  // Of the host, in a way that the device copies from and to fast (pinned).
+  virtual Buffer allocate_host(std::size_t bytes) = 0;
   virtual std::unique_ptr<Stream> make_stream() = 0;
   virtual Event record(Stream& stream) = 0;
   // Blocks the host until the event is done.
   virtual void wait(const Event& event) = 0;
+  // What is enqueued from now on runs after the event, of whichever stream.
+  virtual void wait(Stream& stream, const Event& event) = 0;
 
   // Host to device. `source` may be reused as soon as the call returns.
   virtual void copy_in(Stream& stream, void* target,
@@ -38,15 +47,18 @@ class Backend {
   virtual void copy_out(Stream& stream, std::span<std::byte> target,
                         const void* source) = 0;
 
-  // Copies any view of this device's memory to contiguous fp32.
-  virtual void pack(Stream& stream, const TensorView& source,
-                    float* target) = 0;
+  virtual void pack(Stream& stream, const PackPass& pass) = 0;
   virtual void fill(Stream& stream, float* target, std::size_t n,
                     float value) = 0;
+  // *count (of the device) = how many of n values are not finite.
+  virtual void count_nonfinite(Stream& stream, const float* values,
+                               std::size_t n, std::uint64_t* count) = 0;
   virtual void select(Stream& stream, const SelectPass& pass) = 0;
   virtual void momentum(Stream& stream, const MomentumPass& pass) = 0;
   virtual void quantize(Stream& stream, const QuantizePass& pass) = 0;
   virtual void scatter(Stream& stream, const ScatterPass& pass) = 0;
+  virtual void gather(Stream& stream, const GatherPass& pass) = 0;
+  virtual void apply(Stream& stream, const ApplyPass& pass) = 0;
   virtual void encode(Stream& stream, const EncodePass& pass) = 0;
   virtual void decode(Stream& stream, const DecodePass& pass) = 0;
 };
@@ -66,10 +78,18 @@ std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options = {});
 // The isas this machine can run, best first.
 std::span<const std::string_view> cpu_isas();
 
-// A device made of host memory, for tests: its memory is unreadable outside
-// backend calls and its work runs only when the host waits for an event, so a
-// hidden host access crashes and a forgotten wait reads stale counts.
+// What a fake device was asked for, for tests of who waits for it.
+struct FakeDeviceLog {
+  std::atomic<std::uint64_t> waits{0};  // of the host, for work not yet done
+  std::atomic<std::uint64_t> bytes_out{0};
+};
+
+// A device made of host memory, for tests. Its addresses are never readable and
+// its work runs only when the host waits for an event, so a hidden host access
+// crashes, on whichever thread and whatever another one does; memory of the
+// host that is passed as the device's is refused; and a forgotten wait reads
+// stale counts. `log`, if any, must outlive it.
 std::unique_ptr<Backend> make_fake_device_backend(
-    const CpuOptions& options = {});
+    const CpuOptions& options = {}, FakeDeviceLog* log = nullptr);
 
 }  // namespace sluice

@@ -5,7 +5,6 @@
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 namespace sluice {
 
@@ -54,15 +53,25 @@ class Stream {
   virtual ~Stream() = default;
 };
 
-// A point in a stream; done() once everything enqueued before it has run.
+// A point in a stream; done() once everything enqueued before it has run. May be
+// asked by any thread.
 class Event {
  public:
-  Event() : done_(std::make_shared<bool>(true)) {}
-  explicit Event(std::shared_ptr<const bool> done) : done_(std::move(done)) {}
-  bool done() const { return *done_; }
+  // What a device keeps of it.
+  class State {
+   public:
+    virtual ~State() = default;
+    virtual bool done() const = 0;
+  };
+
+  Event() = default;  // done
+  explicit Event(std::shared_ptr<const State> state)
+      : state_(std::move(state)) {}
+  bool done() const { return state_ == nullptr || state_->done(); }
+  const std::shared_ptr<const State>& state() const { return state_; }
 
  private:
-  std::shared_ptr<const bool> done_;
+  std::shared_ptr<const State> state_;
 };
 
 }  // namespace sluice

@@ -74,18 +74,39 @@ struct SelectPass {
   std::uint64_t* starts = nullptr;  // segments + 1; the last is the count
 };
 
-// u = m * u + g; v += u   (Nesterov: u = m * (u + g); v += u + g)
-// with g scaled down to `clip` first when its norm is larger (clip 0: off).
-// Elements whose result is not finite keep their old u and v.
-struct MomentumPass {
+// One tensor's part of a MomentumPass.
+struct MomentumTask {
   const float* gradient = nullptr;
   float* momentum = nullptr;
   float* velocity = nullptr;
   std::size_t n = 0;
+  std::uint64_t* nonfinite = nullptr;  // set to the elements that stay as
+                                       // they were
+};
+
+// u = m * u + g; v += u   (Nesterov: u = m * (u + g); v += u + g)
+// with a tensor's g scaled down to `clip` first when its norm is larger (clip
+// 0: off). Elements whose result is not finite keep their old u and v.
+struct MomentumPass {
+  std::span<const MomentumTask> tasks;
   float factor = 0.9F;
   bool nesterov = false;
   double clip = 0;
-  std::uint64_t* nonfinite = nullptr;  // how many elements those are
+};
+
+// Entries in device memory, indices ascending. The device knows how many.
+struct SparseView {
+  const std::uint32_t* indices = nullptr;
+  const float* values = nullptr;
+  const std::uint64_t* count = nullptr;
+  std::size_t capacity = 0;  // most that the count can be
+};
+
+// Memory of the elements [base, base + size) of a bucket; null: there is none.
+struct MemoryRange {
+  float* data = nullptr;
+  std::uint64_t base = 0;
+  std::uint64_t size = 0;
 };
 
 enum class ScatterOp : std::uint8_t {
@@ -93,17 +114,40 @@ enum class ScatterOp : std::uint8_t {
   kZero,  // target[i] = 0
 };
 
-// Applies the block's entries [first, last) to `target`, whose element 0 has
-// index `base`. first and last are read from `starts` on the device.
+// Applies entries to memory, one list after another; those whose memory there
+// is none of go nowhere.
 struct ScatterPass {
-  const std::uint32_t* indices = nullptr;
-  const float* values = nullptr;
-  const std::uint64_t* starts = nullptr;
-  std::size_t segment = 0;
-  float* target = nullptr;
-  std::uint32_t base = 0;
+  std::span<const SparseView> lists;
+  std::span<const MemoryRange> targets;  // in the order of the bucket
   ScatterOp op = ScatterOp::kAdd;
   float scale = 1;
+};
+
+// values[i] = what stands at the i-th index; 0 where there is no memory.
+struct GatherPass {
+  SparseView at;  // its values are not read
+  std::span<const MemoryRange> sources;  // in the order of the bucket
+  float* values = nullptr;
+};
+
+// target = the tensors one after another, as fp32, plus what `residuals` hold
+// for them.
+struct PackPass {
+  std::span<const TensorView> sources;
+  std::span<const MemoryRange> residuals;  // one per source, or none at all
+  float* target = nullptr;
+};
+
+// Writes to the tensors of a bucket: scale * dense, or where that is null,
+// scale * the sum of the lists, each added in turn.
+struct ApplyPass {
+  std::span<const SparseView> lists;
+  const float* dense = nullptr;
+  std::span<const TensorView> targets;
+  float scale = 1;
+  // Set to the results that are not finite; one that several lists add to may
+  // count for each. May be null.
+  std::uint64_t* nonfinite = nullptr;
 };
 
 // Rounds each segment's values to its task's form; the remainder goes to its

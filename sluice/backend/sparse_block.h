@@ -2,7 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <span>
 
 #include "sluice/backend/backend.h"
 
@@ -26,6 +26,18 @@ class SparseBlock {
   std::uint32_t* indices() const { return indices_.data<std::uint32_t>(); }
   float* values() const { return values_.data<float>(); }
   std::uint64_t* starts() const { return starts_.data<std::uint64_t>(); }
+  SparseView view() const {
+    return {indices(), values(), starts() + segments_, capacity_};
+  }
+
+  // Enqueues a copy of entries of the host, of which segment s has those from
+  // starts[s] on; with no starts all are the first's. For blocks that nobody
+  // selected. Throws std::invalid_argument unless indices ascend, lie below the
+  // dense size and have a value each.
+  void assign(Backend& backend, Stream& stream,
+              std::span<const std::uint32_t> indices,
+              std::span<const float> values,
+              std::span<const std::uint64_t> starts = {});
 
   // Grows the capacity if needed; the content is lost then.
   void reserve(Backend& backend, std::size_t capacity);
@@ -44,7 +56,7 @@ class SparseBlock {
   Buffer indices_;
   Buffer values_;
   Buffer starts_;
-  std::vector<std::uint64_t> host_starts_;
+  Buffer host_starts_;
   Event fetched_;
   bool valid_ = false;
 };

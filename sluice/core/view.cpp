@@ -43,13 +43,18 @@ bool TensorView::contiguous() const {
   return true;
 }
 
+bool is_plain(const TensorView& view) {
+  return view.dtype == DType::kFp32 && view.contiguous() &&
+         reinterpret_cast<std::uintptr_t>(view.data) % alignof(float) == 0;
+}
+
 TensorView contiguous_view(const void* data, std::span<const std::size_t> dims,
                            DType dtype) {
   require(dims.size() <= TensorView::kMaxDims,
           "[view] a tensor may have at most ", TensorView::kMaxDims,
           " dimensions, got ", dims.size());
   TensorView view;
-  view.data = data;
+  view.data = const_cast<void*>(data);  // see TensorView
   view.dtype = dtype;
   view.rank = dims.size();
   std::ptrdiff_t stride = 1;

@@ -30,14 +30,15 @@ struct Shape3 {
 // Throws std::invalid_argument if the number of elements overflows 64 bits.
 Shape3 shape3(std::span<const std::size_t> dims);
 
-// Memory of some device seen as a tensor; owns nothing.
+// Memory of some device seen as a tensor; owns nothing. Who is handed one reads
+// it, and writes to it only where that is said.
 //
 // Strides count elements and may be anything (a transpose, a slice); `data`
 // may have any alignment that its type allows.
 struct TensorView {
   static constexpr std::size_t kMaxDims = 8;
 
-  const void* data = nullptr;
+  void* data = nullptr;
   DType dtype = DType::kFp32;
   std::size_t rank = 0;
   std::array<std::size_t, kMaxDims> dims{};
@@ -46,6 +47,9 @@ struct TensorView {
   std::size_t size() const;
   bool contiguous() const;
 };
+
+// Contiguous, aligned fp32: may be used as an array.
+bool is_plain(const TensorView& view);
 
 // A row-major view; throws std::invalid_argument for more than kMaxDims.
 TensorView contiguous_view(const void* data, std::span<const std::size_t> dims,

@@ -18,14 +18,19 @@ float* Arena::momentum(Backend& backend) {
   return momentum_.data<float>();
 }
 
+std::string describe_nonfinite(std::uint64_t count, std::uint64_t step) {
+  return concat("gradients and their sums must be finite, got ", count,
+                " entries that are not in step ", step,
+                "; lower the learning rate, clip, or choose to skip such "
+                "steps");
+}
+
 bool accept_step(const StepReport& report, NonFinite policy,
                  std::uint64_t step) {
   if (report.nonfinite == 0) return true;
   if (policy == NonFinite::kStop) {
-    throw std::runtime_error(concat(
-        "[feedback] gradients must be finite, got ", report.nonfinite,
-        " entries that are not in step ", step,
-        "; lower the learning rate, clip, or choose to skip such steps"));
+    throw std::runtime_error(
+        "[feedback] " + describe_nonfinite(report.nonfinite, step));
   }
   return false;
 }
@@ -50,7 +55,8 @@ Feedback::Feedback(const Setup& setup)
   tasks_.resize(segments.size());
   states_ = backend_.allocate(segments.size() * sizeof(RuleState));
   reports_ = backend_.allocate(segments.size() * sizeof(SegmentReport));
-  host_reports_.resize(segments.size());
+  host_reports_ =
+      backend_.allocate_host(segments.size() * sizeof(SegmentReport));
   block_ = SparseBlock(backend_, bucket_.size(), 0, segments.size());
 }
 
@@ -65,10 +71,7 @@ void Feedback::set_gradients(Stream& stream,
     require(view.size() == segments[s].shape.size(), "[feedback] gradient ", s,
             " must have ", segments[s].shape.size(), " elements, got ",
             view.size());
-    const bool plain =
-        view.contiguous() && view.dtype == DType::kFp32 &&
-        reinterpret_cast<std::uintptr_t>(view.data) % alignof(float) == 0;
-    if (plain) {
+    if (is_plain(view)) {
       tasks_[s].gradient = static_cast<const float*>(view.data);
       continue;
     }
@@ -76,7 +79,7 @@ void Feedback::set_gradients(Stream& stream,
       packed_ = backend_.allocate(bucket_.size() * sizeof(float));
     }
     float* target = packed_.data<float>() + segments[s].base;
-    backend_.pack(stream, view, target);
+    backend_.pack(stream, {{&view, 1}, {}, target});
     tasks_[s].gradient = target;
   }
 }
@@ -93,6 +96,7 @@ const SparseBlock& Feedback::select(Stream& stream,
   const auto& segments = bucket_.segments();
   std::size_t capacity = 0;
   bool rounds = false;
+  budget_ = 0;
   for (std::size_t s = 0; s < segments.size(); ++s) {
     SegmentTask& task = tasks_[s];
     task.memory = segments[s].keeps_residual
@@ -109,9 +113,10 @@ const SparseBlock& Feedback::select(Stream& stream,
     if (task.values == ValueForm::kFp32) task.values = values_;
     rounds = rounds || task.values != ValueForm::kFp32;
     capacity += task.capacity;
+    budget_ += task.facts.k;
   }
-  set_forms();
   const Weights weights = prepare(stream, tasks_, step);
+  set_forms();
   block_.reserve(backend_, capacity);
   SelectPass pass;
   pass.segments = tasks_;
@@ -132,21 +137,16 @@ const SparseBlock& Feedback::select(Stream& stream,
 }
 
 void Feedback::set_forms() {
-  forms_.clear();
-  for (const SegmentTask& task : tasks_) {
+  forms_.resize(tasks_.size());
+  residuals_.resize(tasks_.size());
+  for (std::size_t s = 0; s < tasks_.size(); ++s) {
+    const SegmentTask& task = tasks_[s];
     const bool tiles = task.kind == SelectKind::kTiles;
-    forms_.push_back({task.facts.n, task.values, {}});
-    if (tiles || task.kind == SelectKind::kRows) {
-      forms_.back().rows = {task.rows, tiles};
-    }
+    const bool rows = tiles || task.kind == SelectKind::kRows;
+    forms_[s] = {task.facts.n, task.values,
+                 rows ? RowLayout{task.rows, tiles} : RowLayout{}};
+    residuals_[s] = {task.memory, task.base, task.facts.n};
   }
-}
-
-ValueForm Feedback::values() const {
-  for (const SegmentTask& task : tasks_) {
-    if (task.values != tasks_.front().values) return ValueForm::kFp32;
-  }
-  return tasks_.empty() ? values_ : tasks_.front().values;
 }
 
 void Feedback::commit(Stream& stream) {
@@ -161,48 +161,13 @@ void Feedback::rollback(Stream& stream) {
   if (!staged_) {
     throw std::logic_error("[feedback] rollback needs a staged step");
   }
-  scatter(stream, block_);
+  const SparseView sent = block_.view();
+  backend_.scatter(stream, {{&sent, 1}, residuals_});
   staged_ = false;
 }
 
-void Feedback::put_back(Stream& stream, std::span<const std::uint32_t> indices,
-                        std::span<const float> values) {
-  require(indices.size() == values.size() &&
-              (indices.empty() || indices.back() < bucket_.size()),
-          "[", name(), "] every entry that is put back must have a value and ",
-          "an index below ", bucket_.size());
-  if (indices.empty()) return;
-  if (returned_.dense_size() == 0) {
-    returned_ = SparseBlock(backend_, bucket_.size(), indices.size(),
-                            bucket_.segments().size());
-  }
-  returned_.reserve(backend_, indices.size());
-  std::vector<std::uint64_t> starts;
-  for (const Segment& segment : bucket_.segments()) {
-    starts.push_back(static_cast<std::uint64_t>(
-        std::lower_bound(indices.begin(), indices.end(), segment.base) -
-        indices.begin()));
-  }
-  starts.push_back(indices.size());
-  backend_.copy_in(stream, returned_.indices(), std::as_bytes(indices));
-  backend_.copy_in(stream, returned_.values(), std::as_bytes(values));
-  backend_.copy_in(stream, returned_.starts(),
-                   std::as_bytes(std::span(starts)));
-  scatter(stream, returned_);
-}
-
-void Feedback::scatter(Stream& stream, const SparseBlock& entries) {
-  for (std::size_t s = 0; s < tasks_.size(); ++s) {
-    if (tasks_[s].memory == nullptr) continue;
-    ScatterPass pass;
-    pass.indices = entries.indices();
-    pass.values = entries.values();
-    pass.starts = entries.starts();
-    pass.segment = s;
-    pass.target = tasks_[s].memory;
-    pass.base = tasks_[s].base;
-    backend_.scatter(stream, pass);
-  }
+void Feedback::put_back(Stream& stream, std::span<const SparseView> lists) {
+  if (!lists.empty()) backend_.scatter(stream, {lists, residuals_});
 }
 
 std::vector<std::byte> Feedback::save(Stream& stream) const {
@@ -220,7 +185,8 @@ void Feedback::load(Stream& stream, std::span<const std::byte> bytes) {
 }
 
 Event Feedback::fetch_report(Stream& stream) {
-  backend_.copy_out(stream, std::as_writable_bytes(std::span(host_reports_)),
+  backend_.copy_out(stream,
+                    {host_reports_.data<std::byte>(), host_reports_.bytes()},
                     reports_.data());
   reported_ = backend_.record(stream);
   fetched_ = true;
@@ -234,7 +200,8 @@ StepReport Feedback::report() const {
         "they are read");
   }
   StepReport all;
-  for (const SegmentReport& r : host_reports_) {
+  for (const SegmentReport& r : std::span(host_reports_.data<SegmentReport>(),
+                                          bucket_.segments().size())) {
     all.budget += r.budget;
     all.selected += r.selected;
     all.nonfinite += r.nonfinite;

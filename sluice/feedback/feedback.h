@@ -52,6 +52,9 @@ struct StepReport {
 
 enum class NonFinite : std::uint8_t { kSkip, kStop };
 
+// What to say where a step has so many of them.
+std::string describe_nonfinite(std::uint64_t count, std::uint64_t step);
+
 // Applies the policy for non-finite gradients: true if the step may go on,
 // false if it must be rolled back. Throws std::runtime_error for kStop.
 bool accept_step(const StepReport& report, NonFinite policy,
@@ -97,10 +100,9 @@ class Feedback {
   void commit(Stream& stream);
   void rollback(Stream& stream);
 
-  // Returns to the residual what a collective did not deliver: entries of the
-  // bucket, ascending, in host memory. Call it once, right before commit().
-  void put_back(Stream& stream, std::span<const std::uint32_t> indices,
-                std::span<const float> values);
+  // Returns to the residual what a collective did not deliver, in device
+  // memory. Call it once, right before commit().
+  void put_back(Stream& stream, std::span<const SparseView> lists);
 
   // Enqueues the copy of the reports; report() may be called once it is done.
   Event fetch_report(Stream& stream);
@@ -113,11 +115,12 @@ class Feedback {
 
   const Bucket& bucket() const { return bucket_; }
   const Sparsifier& sparsifier() const { return *sparsifier_; }
-  // The form that carries the staged values without loss; kFp32 if segments
-  // differ.
-  ValueForm values() const;
-  // How the staged entries may travel, one form per segment.
+  // Entries that the staged step asked for; see StepReport.
+  std::uint64_t budget() const { return budget_; }
+  // How the staged entries may travel.
   std::span<const SegmentForm> forms() const { return forms_; }
+  // Where the residual is, by segment; null where none is kept.
+  std::span<const MemoryRange> residuals() const { return residuals_; }
 
  protected:
   struct Weights {
@@ -135,7 +138,6 @@ class Feedback {
   Bucket bucket_;
 
  private:
-  void scatter(Stream& stream, const SparseBlock& entries);
   void set_gradients(Stream& stream, std::span<const TensorView> gradients);
   void set_forms();
 
@@ -145,12 +147,13 @@ class Feedback {
   Buffer states_;
   Buffer reports_;
   Buffer packed_;  // for gradients that are not contiguous fp32
-  std::vector<SegmentReport> host_reports_;
+  Buffer host_reports_;
   std::vector<SegmentForm> forms_;
+  std::vector<MemoryRange> residuals_;
   Event reported_;
   bool fetched_ = false;
   SparseBlock block_;
-  SparseBlock returned_;
+  std::uint64_t budget_ = 0;
   bool staged_ = false;
 };
 

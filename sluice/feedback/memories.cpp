@@ -36,41 +36,31 @@ Feedback::Weights DgcFeedback::prepare(Stream& stream,
                                        std::span<SegmentTask> tasks,
                                        const StepInfo&) {
   float* momentum = arena_.momentum(backend_);
+  momenta_.clear();
+  masked_.clear();
   for (std::size_t s = 0; s < tasks.size(); ++s) {
-    if (tasks[s].memory == nullptr) continue;
-    MomentumPass pass;
-    pass.gradient = tasks[s].gradient;
-    pass.momentum = momentum + bucket_.segments()[s].memory;
-    pass.velocity = tasks[s].memory;
-    pass.n = tasks[s].facts.n;
-    pass.factor = static_cast<float>(params_.momentum);
-    pass.nesterov = params_.nesterov;
-    pass.clip = params_.clip / std::sqrt(static_cast<double>(params_.workers));
-    pass.nonfinite = nonfinite_.data<std::uint64_t>() + s;
-    tasks[s].kept_out = pass.nonfinite;
-    backend_.momentum(stream, pass);
+    SegmentTask& task = tasks[s];
+    if (task.memory == nullptr) continue;
+    float* own = momentum + bucket_.segments()[s].memory;
+    auto* nonfinite = nonfinite_.data<std::uint64_t>() + s;
+    momenta_.push_back(
+        {task.gradient, own, task.memory, task.facts.n, nonfinite});
+    masked_.push_back({own, task.base, task.facts.n});
+    task.kept_out = nonfinite;
     // The velocity is complete: the select pass adds nothing to it.
-    tasks[s].gradient = nullptr;
+    task.gradient = nullptr;
   }
+  const double clip =
+      params_.clip / std::sqrt(static_cast<double>(params_.workers));
+  backend_.momentum(stream, {momenta_, static_cast<float>(params_.momentum),
+                             params_.nesterov, clip});
   return {};
 }
 
 void DgcFeedback::on_commit(Stream& stream) {
   if (!params_.masking) return;
-  const SparseBlock& sent = staged();
-  for (std::size_t s = 0; s < bucket_.segments().size(); ++s) {
-    const Segment& segment = bucket_.segments()[s];
-    if (!segment.keeps_residual) continue;
-    ScatterPass pass;
-    pass.indices = sent.indices();
-    pass.values = sent.values();
-    pass.starts = sent.starts();
-    pass.segment = s;
-    pass.target = arena_.momentum(backend_) + segment.memory;
-    pass.base = static_cast<std::uint32_t>(segment.base);
-    pass.op = ScatterOp::kZero;
-    backend_.scatter(stream, pass);
-  }
+  const SparseView sent = staged().view();
+  backend_.scatter(stream, {{&sent, 1}, masked_, ScatterOp::kZero});
 }
 
 namespace {

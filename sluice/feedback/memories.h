@@ -75,6 +75,8 @@ class DgcFeedback final : public Feedback {
 
   Params params_;
   Buffer nonfinite_;  // one count per segment
+  std::vector<MomentumTask> momenta_;
+  std::vector<MemoryRange> masked_;
 };
 
 }  // namespace sluice

@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <system_error>
+#include <utility>
 
 #include "sluice/core/error.h"
 
@@ -44,6 +45,10 @@ void ThreadPool::stop() {
 }
 
 void ThreadPool::dispatch(std::size_t tasks, void* context, Call call) {
+  if (busy_.exchange(true, std::memory_order_acquire)) {
+    for (std::size_t t = 0; t < tasks; ++t) call(context, t);
+    return;
+  }
   tasks_ = tasks;
   context_ = context;
   call_ = call;
@@ -61,6 +66,10 @@ void ThreadPool::dispatch(std::size_t tasks, void* context, Call call) {
       std::this_thread::yield();
     }
   }
+  const std::exception_ptr error = std::exchange(error_, nullptr);
+  failed_.store(false, std::memory_order_relaxed);
+  busy_.store(false, std::memory_order_release);
+  if (error != nullptr) std::rethrow_exception(error);
 }
 
 void ThreadPool::work() {
@@ -83,7 +92,16 @@ void ThreadPool::drain() {
   while (true) {
     const std::size_t task = next_.fetch_add(1, std::memory_order_relaxed);
     if (task >= tasks_) return;
+    run_task(task);
+  }
+}
+
+void ThreadPool::run_task(std::size_t task) noexcept {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  try {
     call_(context_, task);
+  } catch (...) {
+    if (!failed_.exchange(true)) error_ = std::current_exception();
   }
 }
 

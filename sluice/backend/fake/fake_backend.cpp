@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <stdexcept>
 #include <vector>
@@ -16,133 +18,288 @@
 namespace sluice {
 namespace {
 
-// The device's memory: locked except while one of its operations runs.
-class Arena {
+constexpr std::size_t kMemory = std::size_t{1} << 32;
+
+void* map(std::size_t bytes, int protection, int flags, int file) {
+  void* data = mmap(nullptr, bytes, protection, flags, file, 0);
+  if (data == MAP_FAILED) throw std::bad_alloc();
+  return data;
+}
+
+// The device's memory, at two addresses: one that the host is told and that
+// nobody may touch, and one that the device's own operations use.
+class DeviceMemory {
  public:
+  DeviceMemory()
+      : file_(memfd_create("sluice-fake-device", MFD_CLOEXEC)),
+        told_(static_cast<std::byte*>(
+            map(kMemory, PROT_NONE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1))) {
+    if (file_ < 0 || ftruncate(file_, kMemory) != 0) throw std::bad_alloc();
+    own_ = static_cast<std::byte*>(map(kMemory, PROT_READ | PROT_WRITE,
+                                       MAP_SHARED | MAP_NORESERVE, file_));
+    free_[0] = kMemory;
+  }
+  ~DeviceMemory() {
+    munmap(told_, kMemory);
+    munmap(own_, kMemory);
+    close(file_);
+  }
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
   void* allocate(std::size_t bytes) {
-    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    const std::size_t size = (bytes + page - 1) / page * page;
-    void* data =
-        mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (data == MAP_FAILED) throw std::bad_alloc();
-    sizes_[data] = size;
-    return data;
+    const std::lock_guard lock(mutex_);
+    const std::size_t size = whole_pages(bytes);
+    for (auto at = free_.begin(); at != free_.end(); ++at) {
+      if (at->second < size) continue;
+      const auto [offset, room] = *at;
+      free_.erase(at);
+      if (room > size) free_[offset + size] = room - size;
+      return told_ + offset;
+    }
+    throw std::bad_alloc();
   }
-  void release(void* data) {
-    munmap(data, sizes_.at(data));
-    sizes_.erase(data);
+  // Zeroed for whoever gets it next.
+  void release(void* data, std::size_t bytes) {
+    const std::lock_guard lock(mutex_);
+    const auto offset =
+        static_cast<std::size_t>(static_cast<std::byte*>(data) - told_);
+    const std::size_t size = whole_pages(bytes);
+    fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+              static_cast<off_t>(offset), static_cast<off_t>(size));
+    free_[offset] = size;
   }
-  void protect(int protection) {
-    for (const auto& [data, size] : sizes_) mprotect(data, size, protection);
+
+  // Where the device finds what the host knows as `data`.
+  template <class T>
+  T* own(T* data) const {
+    if (data == nullptr) return nullptr;
+    const auto* at = reinterpret_cast<const std::byte*>(data);
+    if (at < told_ || at >= told_ + kMemory) {
+      throw std::logic_error(
+          "[fake_device] a pass must be given memory of the device, got some "
+          "of the host's; copy_in() takes it there");
+    }
+    return reinterpret_cast<T*>(const_cast<std::byte*>(at) - told_ + own_);
   }
 
  private:
-  std::map<void*, std::size_t> sizes_;
+  static std::size_t whole_pages(std::size_t bytes) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return (bytes + page - 1) / page * page;
+  }
+
+  int file_;
+  std::byte* told_;
+  std::byte* own_ = nullptr;
+  std::mutex mutex_;
+  std::map<std::size_t, std::size_t> free_;  // offset to bytes
+};
+
+class FakeStream;
+
+struct FakeEvent final : public Event::State {
+  explicit FakeEvent(FakeStream& s) : stream(&s) {}
+  bool done() const override { return has_run; }
+
+  FakeStream* stream;
+  std::atomic<bool> has_run{false};
 };
 
 struct Operation {
-  std::function<void(Stream&)> run;
-  std::shared_ptr<bool> done;
+  std::function<void(Stream&)> run;        // or
+  std::shared_ptr<FakeEvent> reached;      // or
+  std::shared_ptr<const FakeEvent> after;  // wait for it
+};
+
+// Streams that are still there, and what orders all that happens to them.
+struct Queues {
+  std::mutex mutex;
+  std::set<FakeStream*> streams;
 };
 
 class FakeStream final : public Stream {
  public:
-  using Registry = std::set<FakeStream*>;
-
-  explicit FakeStream(std::shared_ptr<Registry> registry)
-      : registry_(std::move(registry)) {
-    registry_->insert(this);
+  explicit FakeStream(std::shared_ptr<Queues> queues)
+      : queues_(std::move(queues)) {
+    const std::lock_guard lock(queues_->mutex);
+    queues_->streams.insert(this);
   }
-  ~FakeStream() override { registry_->erase(this); }
+  ~FakeStream() override {
+    const std::lock_guard lock(queues_->mutex);
+    queues_->streams.erase(this);
+  }
 
   std::list<Operation> queue;
 
  private:
-  std::shared_ptr<Registry> registry_;
+  std::shared_ptr<Queues> queues_;
 };
 
 class FakeDeviceBackend final : public Backend {
  public:
-  explicit FakeDeviceBackend(const CpuOptions& options)
-      : cpu_(make_cpu_backend(options)),
+  FakeDeviceBackend(const CpuOptions& options, FakeDeviceLog* log)
+      : log_(log),
+        cpu_(make_cpu_backend(options)),
         cpu_stream_(cpu_->make_stream()),
         name_(concat("fake/", cpu_->name())) {}
 
   std::string_view name() const override { return name_; }
+  bool is_host() const override { return false; }
 
   Buffer allocate(std::size_t bytes) override {
     if (bytes == 0) return {};
-    return {
-        arena_->allocate(bytes), bytes,
-        [arena = arena_](void* data, std::size_t) { arena->release(data); }};
+    return {memory_->allocate(bytes), bytes,
+            [memory = memory_](void* data, std::size_t size) {
+              memory->release(data, size);
+            }};
+  }
+  Buffer allocate_host(std::size_t bytes) override {
+    return cpu_->allocate_host(bytes);
   }
   std::unique_ptr<Stream> make_stream() override {
-    return std::make_unique<FakeStream>(streams_);
+    return std::make_unique<FakeStream>(queues_);
   }
   Event record(Stream& stream) override {
-    auto done = std::make_shared<bool>(false);
-    as_fake(stream).queue.push_back({nullptr, done});
-    return Event(done);
+    auto event = std::make_shared<FakeEvent>(as_fake(stream));
+    push(stream, {nullptr, event, nullptr});
+    return Event(event);
   }
-  // Runs the streams up to this event; nothing runs before someone waits.
+  // Runs what the event waits for; nothing runs before someone waits.
   void wait(const Event& event) override {
-    for (FakeStream* stream : *streams_) {
-      if (event.done()) return;
-      run_until(*stream, event);
-    }
-    if (!event.done()) {
-      throw std::logic_error("[fake_device] the event belongs to no stream");
-    }
+    if (event.done()) return;
+    if (log_ != nullptr) ++log_->waits;
+    const std::lock_guard lock(queues_->mutex);
+    run_until(as_fake(event));
+  }
+  void wait(Stream& stream, const Event& event) override {
+    if (event.done()) return;
+    as_fake(event);
+    push(stream, {nullptr, nullptr,
+                  std::static_pointer_cast<const FakeEvent>(event.state())});
   }
 
   void copy_in(Stream& stream, void* target,
                std::span<const std::byte> source) override {
+    if (source.empty()) return;
     std::vector<std::byte> bytes(source.begin(), source.end());
-    enqueue(stream, [this, target, bytes = std::move(bytes)](Stream& s) {
-      cpu_->copy_in(s, target, bytes);
-    });
+    enqueue(stream, [this, to = at(target), bytes = std::move(bytes)](
+                        Stream& s) { cpu_->copy_in(s, to, bytes); });
   }
   void copy_out(Stream& stream, std::span<std::byte> target,
                 const void* source) override {
-    enqueue(stream,
-            [=, this](Stream& s) { cpu_->copy_out(s, target, source); });
-  }
-  void pack(Stream& stream, const TensorView& source, float* target) override {
-    enqueue(stream, [=, this](Stream& s) { cpu_->pack(s, source, target); });
+    if (target.empty()) return;
+    if (log_ != nullptr) log_->bytes_out += target.size();
+    enqueue(stream, [=, this, from = at(source)](Stream& s) {
+      cpu_->copy_out(s, target, from);
+    });
   }
   void fill(Stream& stream, float* target, std::size_t n,
             float value) override {
-    enqueue(stream, [=, this](Stream& s) { cpu_->fill(s, target, n, value); });
-  }
-  void select(Stream& stream, const SelectPass& pass) override {
-    enqueue_tasks(stream, pass.segments, [pass, this](Stream& s, auto tasks) {
-      SelectPass copy = pass;
-      copy.segments = tasks;
-      cpu_->select(s, copy);
+    enqueue(stream, [=, this, to = at(target)](Stream& s) {
+      cpu_->fill(s, to, n, value);
     });
   }
+
+  void count_nonfinite(Stream& stream, const float* values, std::size_t n,
+                       std::uint64_t* count) override {
+    enqueue(stream, [=, this, from = at(values), to = at(count)](Stream& s) {
+      cpu_->count_nonfinite(s, from, n, to);
+    });
+  }
+  void pack(Stream& stream, const PackPass& pass) override {
+    PackPass own = pass;
+    own.target = at(pass.target);
+    enqueue(stream, [=, this, sources = owned(pass.sources),
+                     residuals = owned(pass.residuals)](Stream& s) mutable {
+      own.sources = sources;
+      own.residuals = residuals;
+      cpu_->pack(s, own);
+    });
+  }
+  void select(Stream& stream, const SelectPass& pass) override {
+    SelectPass own = pass;
+    own.states = at(pass.states);
+    own.reports = at(pass.reports);
+    own.indices = at(pass.indices);
+    own.values = at(pass.values);
+    own.starts = at(pass.starts);
+    enqueue(stream,
+            [=, this, tasks = owned(pass.segments)](Stream& s) mutable {
+              own.segments = tasks;
+              cpu_->select(s, own);
+            });
+  }
   void momentum(Stream& stream, const MomentumPass& pass) override {
-    enqueue(stream, [=, this](Stream& s) { cpu_->momentum(s, pass); });
+    enqueue(stream, [this, own = pass,
+                     tasks = owned(pass.tasks)](Stream& s) mutable {
+      own.tasks = tasks;
+      cpu_->momentum(s, own);
+    });
   }
   void quantize(Stream& stream, const QuantizePass& pass) override {
-    enqueue_tasks(stream, pass.tasks, [pass, this](Stream& s, auto tasks) {
-      QuantizePass copy = pass;
-      copy.tasks = tasks;
-      cpu_->quantize(s, copy);
+    QuantizePass own = pass;
+    own.indices = at(pass.indices);
+    own.values = at(pass.values);
+    own.starts = at(pass.starts);
+    enqueue(stream, [=, this, tasks = owned(pass.tasks)](Stream& s) mutable {
+      own.tasks = tasks;
+      cpu_->quantize(s, own);
     });
   }
   void scatter(Stream& stream, const ScatterPass& pass) override {
-    enqueue(stream, [=, this](Stream& s) { cpu_->scatter(s, pass); });
+    enqueue(stream, [this, own = pass, lists = owned(pass.lists),
+                     targets = owned(pass.targets)](Stream& s) mutable {
+      own.lists = lists;
+      own.targets = targets;
+      cpu_->scatter(s, own);
+    });
+  }
+  void gather(Stream& stream, const GatherPass& pass) override {
+    GatherPass own = pass;
+    own.at = owned(pass.at);
+    own.values = at(pass.values);
+    enqueue(stream,
+            [=, this, sources = owned(pass.sources)](Stream& s) mutable {
+              own.sources = sources;
+              cpu_->gather(s, own);
+            });
+  }
+  void apply(Stream& stream, const ApplyPass& pass) override {
+    ApplyPass own = pass;
+    own.dense = at(pass.dense);
+    own.nonfinite = at(pass.nonfinite);
+    enqueue(stream, [=, this, lists = owned(pass.lists),
+                     targets = owned(pass.targets)](Stream& s) mutable {
+      own.lists = lists;
+      own.targets = targets;
+      cpu_->apply(s, own);
+    });
   }
 
   void encode(Stream& stream, const EncodePass& pass) override {
-    enqueue_forms(stream, pass, [this](Stream& s, const EncodePass& copy) {
-      cpu_->encode(s, copy);
+    EncodePass own = pass;
+    own.indices = at(pass.indices);
+    own.values = at(pass.values);
+    own.starts = at(pass.starts);
+    own.out = at(pass.out);
+    own.written = at(pass.written);
+    enqueue(stream, [=, this, forms = copied(pass.segments)](Stream& s) mutable {
+      own.segments = forms;
+      cpu_->encode(s, own);
     });
   }
   void decode(Stream& stream, const DecodePass& pass) override {
-    enqueue_forms(stream, pass, [this](Stream& s, const DecodePass& copy) {
-      cpu_->decode(s, copy);
+    DecodePass own = pass;
+    own.in = at(pass.in);
+    own.indices = at(pass.indices);
+    own.values = at(pass.values);
+    own.starts = at(pass.starts);
+    own.result = at(pass.result);
+    enqueue(stream, [=, this, forms = copied(pass.segments)](Stream& s) mutable {
+      own.segments = forms;
+      cpu_->decode(s, own);
     });
   }
 
@@ -150,52 +307,97 @@ class FakeDeviceBackend final : public Backend {
   static FakeStream& as_fake(Stream& stream) {
     return dynamic_cast<FakeStream&>(stream);
   }
+  static const FakeEvent& as_fake(const Event& event) {
+    const auto* fake = dynamic_cast<const FakeEvent*>(event.state().get());
+    if (fake == nullptr) {
+      throw std::logic_error("[fake_device] the event is another device's");
+    }
+    return *fake;
+  }
+
+  template <class T>
+  T* at(T* data) const {
+    return memory_->own(data);
+  }
+  SparseView owned(SparseView view) const {
+    view.indices = at(view.indices);
+    view.values = at(view.values);
+    view.count = at(view.count);
+    return view;
+  }
+  MemoryRange owned(MemoryRange range) const {
+    range.data = at(range.data);
+    return range;
+  }
+  TensorView owned(TensorView view) const {
+    if (view.size() > 0) {
+      view.data = at(static_cast<std::byte*>(view.data));
+    }
+    return view;
+  }
+  SegmentTask owned(SegmentTask task) const {
+    task.gradient = at(task.gradient);
+    task.memory = at(task.memory);
+    task.kept_out = at(task.kept_out);
+    return task;
+  }
+  MomentumTask owned(MomentumTask task) const {
+    task.gradient = at(task.gradient);
+    task.momentum = at(task.momentum);
+    task.velocity = at(task.velocity);
+    task.nonfinite = at(task.nonfinite);
+    return task;
+  }
+  // Spans are read during the call, and the work runs later.
+  template <class T>
+  static std::vector<T> copied(std::span<const T> items) {
+    return {items.begin(), items.end()};
+  }
+  template <class T>
+  std::vector<T> owned(std::span<const T> items) const {
+    std::vector<T> copy;
+    for (const T& item : items) copy.push_back(owned(item));
+    return copy;
+  }
+
+  void push(Stream& stream, Operation operation) {
+    const std::lock_guard lock(queues_->mutex);
+    as_fake(stream).queue.push_back(std::move(operation));
+  }
   void enqueue(Stream& stream, std::function<void(Stream&)> run) {
-    as_fake(stream).queue.push_back({std::move(run), nullptr});
+    push(stream, {std::move(run), nullptr, nullptr});
   }
-  template <class F>
-  void enqueue_tasks(Stream& stream, std::span<const SegmentTask> tasks, F f) {
-    std::vector<SegmentTask> copy(tasks.begin(), tasks.end());
-    enqueue(stream, [copy = std::move(copy), f](Stream& s) {
-      f(s, std::span<const SegmentTask>(copy));
-    });
-  }
-  // With a copy of the pass's segments.
-  template <class Pass, class F>
-  void enqueue_forms(Stream& stream, const Pass& pass, F f) {
-    std::vector<SegmentForm> forms(pass.segments.begin(), pass.segments.end());
-    enqueue(stream, [pass, forms = std::move(forms), f](Stream& s) {
-      Pass copy = pass;
-      copy.segments = forms;
-      f(s, copy);
-    });
-  }
-  void run_until(FakeStream& stream, const Event& event) {
-    while (!stream.queue.empty() && !event.done()) {
-      Operation op = std::move(stream.queue.front());
-      stream.queue.pop_front();
-      if (op.done != nullptr) {
-        *op.done = true;
-        continue;
+
+  // With the queues locked.
+  void run_until(const FakeEvent& event) {
+    if (!queues_->streams.contains(event.stream)) {
+      throw std::logic_error("[fake_device] the event's stream is gone");
+    }
+    std::list<Operation>& queue = event.stream->queue;
+    while (!event.done()) {
+      const Operation operation = std::move(queue.front());
+      queue.pop_front();
+      if (operation.after != nullptr && !operation.after->done()) {
+        run_until(*operation.after);
       }
-      arena_->protect(PROT_READ | PROT_WRITE);
-      op.run(*cpu_stream_);
-      arena_->protect(PROT_NONE);
+      if (operation.reached != nullptr) operation.reached->has_run = true;
+      if (operation.run) operation.run(*cpu_stream_);
     }
   }
 
+  FakeDeviceLog* log_;
   std::unique_ptr<Backend> cpu_;
   std::unique_ptr<Stream> cpu_stream_;
   std::string name_;
-  std::shared_ptr<Arena> arena_ = std::make_shared<Arena>();
-  std::shared_ptr<FakeStream::Registry> streams_ =
-      std::make_shared<FakeStream::Registry>();
+  std::shared_ptr<DeviceMemory> memory_ = std::make_shared<DeviceMemory>();
+  std::shared_ptr<Queues> queues_ = std::make_shared<Queues>();
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> make_fake_device_backend(const CpuOptions& options) {
-  return std::make_unique<FakeDeviceBackend>(options);
+std::unique_ptr<Backend> make_fake_device_backend(const CpuOptions& options,
+                                                  FakeDeviceLog* log) {
+  return std::make_unique<FakeDeviceBackend>(options, log);
 }
 
 }  // namespace sluice
