@@ -29,6 +29,8 @@ struct FrameHeader {
   std::uint32_t reserved = 0;
 };
 
+static_assert(sizeof(FrameHeader) == Frame::kHeader);
+
 // How long survivors compare notes about whom they were waiting for.
 constexpr auto kGrace = std::chrono::milliseconds(200);
 
@@ -41,22 +43,20 @@ std::uint32_t checksum_of(FrameHeader header,
   return sum.fold();
 }
 
-// A frame as it was sent: whole, ours and undamaged.
-bool is_sound(const FrameHeader& header, const Bytes& frame) {
-  return header.magic == FrameHeader::kMagic &&
-         header.bytes == frame.size() - sizeof(header) &&
-         header.checksum ==
-             checksum_of(header, std::span(frame).subspan(sizeof(header)));
-}
-
-FrameHeader header_of(const Bytes& frame) {
+FrameHeader header_of(const Frame& frame) {
   FrameHeader header;
-  if (frame.size() >= sizeof(header)) {
-    std::memcpy(&header, frame.data(), sizeof(header));
-  } else {
-    header.magic = 0;
+  header.magic = 0;
+  if (!frame.empty() && frame.bytes().size() >= sizeof(header)) {
+    std::memcpy(&header, frame.bytes().data(), sizeof(header));
   }
   return header;
+}
+
+// A frame as it was sent: whole, ours and undamaged.
+bool is_sound(const FrameHeader& header, const Frame& frame) {
+  return header.magic == FrameHeader::kMagic &&
+         header.bytes == frame.payload().size() &&
+         header.checksum == checksum_of(header, frame.payload());
 }
 
 // What the process waits for, where a signal handler can read it: one of two
@@ -108,30 +108,43 @@ void Communicator::begin(std::string_view operation, std::uint64_t step) {
   deadline_ = now() + timeout_;
 }
 
-void Communicator::send_frame(std::size_t peer, std::uint32_t phase, bool abort,
-                              std::size_t suspect,
-                              std::span<const std::byte> payload) {
+void Communicator::seal(Frame& frame, std::uint32_t phase, bool abort,
+                        std::size_t suspect) {
   FrameHeader header;
   header.epoch = epoch_;
   header.step = step_;
   header.phase = phase;
   header.abort = abort ? 1 : 0;
   header.suspect = suspect;
-  header.bytes = payload.size();
-  header.checksum = checksum_of(header, payload);
-  Bytes frame;
-  frame.reserve(sizeof(header) + payload.size());
-  const auto head = std::as_bytes(std::span(&header, 1));
-  frame.insert(frame.end(), head.begin(), head.end());
-  frame.insert(frame.end(), payload.begin(), payload.end());
-  traffic_.bytes_sent += frame.size();
+  header.bytes = frame.payload().size();
+  header.checksum = checksum_of(header, frame.payload());
+  std::memcpy(frame.bytes().data(), &header, sizeof(header));
+  frame.seal(true);
+}
+
+void Communicator::post(std::size_t peer, const Frame& frame) {
+  traffic_.bytes_sent += frame.bytes().size();
   ++traffic_.messages_sent;
-  engine_->post(peer, std::move(frame));
+  engine_->post(peer, frame);
+}
+
+void Communicator::send(std::size_t peer, std::uint32_t phase, Frame& frame) {
+  if (!frame.sealed()) seal(frame, phase, false, 0);
+  const FrameHeader header = header_of(frame);
+  if (header.epoch != epoch_ || header.step != step_ ||
+      header.phase != phase) {
+    throw std::logic_error(
+        concat("[", operation_, "] a frame of phase ", header.phase,
+               " must not be sent again in phase ", phase, "; copy it"));
+  }
+  post(peer, frame);
 }
 
 void Communicator::send(std::size_t peer, std::uint32_t phase,
                         std::span<const std::byte> payload) {
-  send_frame(peer, phase, false, 0, payload);
+  Frame frame = make_frame(payload.size());
+  std::copy(payload.begin(), payload.end(), frame.payload().begin());
+  send(peer, phase, frame);
 }
 
 // Whether current_[peer] is the peer's next frame of this epoch or a later one;
@@ -142,7 +155,7 @@ bool Communicator::next_frame(std::size_t peer) {
     return true;
   }
   while (engine_->poll(peer, current_[peer])) {
-    traffic_.bytes_received += current_[peer].size();
+    traffic_.bytes_received += current_[peer].bytes().size();
     const FrameHeader header = header_of(current_[peer]);
     if (header.epoch >= epoch_ || !is_sound(header, current_[peer])) {
       return true;
@@ -168,8 +181,12 @@ void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
 
 std::span<const std::byte> Communicator::receive(std::size_t peer,
                                                  std::uint32_t phase) {
+  return receive_frame(peer, phase).payload();
+}
+
+Frame Communicator::receive_frame(std::size_t peer, std::uint32_t phase) {
   wait_for(peer, phase);
-  const Bytes& frame = current_[peer];
+  Frame& frame = current_[peer];
   const FrameHeader header = header_of(frame);
   if (!is_sound(header, frame)) {
     reject(peer, "a frame that is not as it was sent");
@@ -180,6 +197,14 @@ std::span<const std::byte> Communicator::receive(std::size_t peer,
     fail(peer, concat("[", operation_, "] rank ", rank(), " in step ", step_,
                       ": rank ", peer, " has started over with epoch ",
                       header.epoch, "; rebuild() to follow it"));
+  }
+  if (header.abort != 0 && !frame.payload().empty()) {
+    const auto why = frame.payload();
+    fail(header.suspect,
+         concat("[", operation_, "] rank ", peer, " gave up in step ",
+                header.step, ": ",
+                std::string_view(reinterpret_cast<const char*>(why.data()),
+                                 why.size())));
   }
   if (header.abort != 0) {
     fail(header.suspect,
@@ -193,18 +218,21 @@ std::span<const std::byte> Communicator::receive(std::size_t peer,
                   step_, " phase ", phase,
                   " was due; do all ranks run the same program and plan?"));
   }
-  return std::span(frame).subspan(sizeof(header));
+  // Ranks that are threads share frames, so that it is not written to twice.
+  if (!frame.sealed()) frame.seal(true);
+  return frame;
 }
 
-bool Communicator::native_sum(std::span<float> values) {
-  const Engine::Native done = engine_->sum(values, deadline_);
+bool Communicator::native_sum(std::span<const float> in,
+                              std::span<float> out) {
+  const Engine::Native done = engine_->sum(in, out, deadline_);
   if (done == Engine::Native::kNone) return false;
   if (done == Engine::Native::kLate) {
     // The engine does not say whom it misses; the others may know more.
     time_out(rank(), " inside the engine's own all-reduce");
   }
   const std::uint64_t bytes =
-      2 * values.size_bytes() * (size() - 1) / std::max<std::size_t>(size(), 1);
+      2 * in.size_bytes() * (size() - 1) / std::max<std::size_t>(size(), 1);
   traffic_.bytes_sent += bytes;
   traffic_.bytes_received += bytes;
   traffic_.messages_sent += 2 * (size() - 1);
@@ -215,13 +243,14 @@ void Communicator::barrier(std::uint64_t step) {
   begin("barrier", step);
   for (std::size_t d = 1; d < size(); d *= 2) {
     const auto phase = static_cast<std::uint32_t>(d);
-    send((rank() + d) % size(), phase, {});
+    send((rank() + d) % size(), phase, std::span<const std::byte>());
     receive((rank() + size() - d) % size(), phase);
   }
 }
 
 void Communicator::rebuild() {
   ++epoch_;
+  engine_->rebuild();
   failure_.reset();
   operation_ = "idle";
 }
@@ -237,10 +266,21 @@ void Communicator::reject(std::size_t peer, const std::string& why) {
                     " in step ", step_, ": ", why));
 }
 
+void Communicator::abandon(std::string_view operation, std::uint64_t step,
+                           const std::string& why) {
+  begin(operation, step);
+  tell_others(rank(), why);
+  fail(rank(), why);
+}
+
 // An abort frame stands for whatever phase its receiver waits for.
-void Communicator::tell_others(std::size_t suspect) {
+void Communicator::tell_others(std::size_t suspect, std::string_view why) {
+  Frame frame = make_frame(why.size());
+  std::copy_n(reinterpret_cast<const std::byte*>(why.data()), why.size(),
+              frame.payload().begin());
+  seal(frame, 0, true, suspect);
   for (std::size_t r = 0; r < size(); ++r) {
-    if (r != rank()) send_frame(r, 0, true, suspect, {});
+    if (r != rank()) post(r, frame);
   }
 }
 

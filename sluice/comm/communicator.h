@@ -58,22 +58,35 @@ class Communicator {
   // Starts a call; throws CommError if the communicator has failed.
   void begin(std::string_view operation, std::uint64_t step);
 
-  // Sends without waiting; `payload` may be reused at once.
+  // Room for a payload of so many bytes, to be filled in place; resize() cuts
+  // what is not needed.
+  Frame make_frame(std::size_t payload) { return pool_.get(payload); }
+  // Sends without waiting. The frame's header and checksum are made once,
+  // however many peers get it in this phase; it must not change any more. One
+  // that was received may be sent on in the same phase.
+  void send(std::size_t peer, std::uint32_t phase, Frame& frame);
+  // The same; `payload` is copied and may be reused at once.
   void send(std::size_t peer, std::uint32_t phase,
             std::span<const std::byte> payload);
-  // The peer's next message, which must be of this phase. The bytes are valid
-  // until the next receive from the same peer. Throws CommError.
+  // The peer's next message, which must be of this phase. Throws CommError.
+  Frame receive_frame(std::size_t peer, std::uint32_t phase);
+  // Its payload, valid until the next receive from the same peer.
   std::span<const std::byte> receive(std::size_t peer, std::uint32_t phase);
 
-  // Sums `values` over all ranks in place by the engine's own all-reduce; false
-  // if it has none. Throws CommError.
-  bool native_sum(std::span<float> values);
+  // Sums `in` over all ranks to `out`, which may be the same, by the engine's
+  // own all-reduce; false if it has none. Throws CommError.
+  bool native_sum(std::span<const float> in, std::span<float> out);
 
   // A call of its own: returns when all ranks have called it.
   void barrier(std::uint64_t step);
 
   // Says that a message of `peer` made no sense and fails the communicator.
   [[noreturn]] void reject(std::size_t peer, const std::string& why);
+
+  // Says that this rank cannot go on with the call that it should make now, and
+  // fails the communicator: the others, wherever they wait, learn why.
+  [[noreturn]] void abandon(std::string_view operation, std::uint64_t step,
+                            const std::string& why);
 
   // Starts over after an error, if all ranks that are to go on do the same:
   // what was sent before is thrown away when it arrives.
@@ -93,10 +106,11 @@ class Communicator {
   bool next_frame(std::size_t peer);
   void wait_for(std::size_t peer, std::uint32_t phase);
   [[noreturn]] void fail(std::size_t suspect, const std::string& message);
-  void tell_others(std::size_t suspect);
+  void tell_others(std::size_t suspect, std::string_view why = {});
   [[noreturn]] void time_out(std::size_t peer, const std::string& where);
-  void send_frame(std::size_t peer, std::uint32_t phase, bool abort,
-                  std::size_t suspect, std::span<const std::byte> payload);
+  void seal(Frame& frame, std::uint32_t phase, bool abort,
+            std::size_t suspect);
+  void post(std::size_t peer, const Frame& frame);
 
   std::unique_ptr<Engine> engine_;
   Clock::duration timeout_ = std::chrono::seconds(60);
@@ -105,7 +119,8 @@ class Communicator {
   std::uint32_t epoch_ = 0;
   Clock::time_point deadline_{};
   Traffic traffic_;
-  std::vector<Bytes> current_;  // the last frame of each peer
+  FramePool pool_;
+  std::vector<Frame> current_;  // the last frame of each peer
   std::vector<bool> early_;     // current_ is of an epoch yet to come
   std::optional<CommError> failure_;
 };

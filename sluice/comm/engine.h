@@ -4,11 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "sluice/comm/frame.h"
 
 namespace sluice {
-
-using Bytes = std::vector<std::byte>;
 
 // Moves frames of bytes between ranks: threads, MPI, or one of them behind an
 // emulated network. A Communicator adds all the rest. Used by one thread.
@@ -24,21 +23,25 @@ class Engine {
   virtual std::size_t local_rank() const { return rank(); }
   virtual std::size_t local_size() const { return size(); }
 
-  // Takes a frame to send and returns at once. Frames of a pair of ranks
-  // arrive in order.
-  virtual void post(std::size_t peer, Bytes frame) = 0;
-  // Moves the peer's next frame to `frame`; false if there is none yet.
-  virtual bool poll(std::size_t peer, Bytes& frame) = 0;
+  // Takes a frame to send, which must not change any more, and returns at once.
+  // Frames of a pair of ranks arrive in order.
+  virtual void post(std::size_t peer, const Frame& frame) = 0;
+  // The peer's next frame; false if there is none yet.
+  virtual bool poll(std::size_t peer, Frame& frame) = 0;
   // Returns when something may have arrived, or at `until`.
   virtual void idle(Clock::time_point until) = 0;
   virtual Clock::time_point now() const { return Clock::now(); }
 
-  // The engine's own all-reduce, in place: kNone if it has none, kLate if the
-  // deadline passed first.
+  // The engine's own all-reduce, from `in` to `out`, which may be the same:
+  // kNone if it has none, kLate if the deadline passed first.
   enum class Native : std::uint8_t { kNone, kDone, kLate };
-  virtual Native sum(std::span<float>, Clock::time_point /*deadline*/) {
+  virtual Native sum(std::span<const float> /*in*/, std::span<float> /*out*/,
+                     Clock::time_point /*deadline*/) {
     return Native::kNone;
   }
+
+  // All ranks start over after an error.
+  virtual void rebuild() {}
 
   // All ranks are done with each other: lets go of what the engine holds. Not
   // called after an error.

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <deque>
+#include <optional>
 
 #include "sluice/core/error.h"
 
@@ -18,14 +18,15 @@ Clock::duration seconds(double value) {
       std::chrono::duration<double>(value));
 }
 
-// When a message left and how long a port needs for it; behind every frame.
+// When a message left and how long a port needs for it; in a frame of its own
+// before each: the frame itself may be on its way to others as well.
 struct Stamp {
   Clock::time_point start;
   Clock::duration duration;
 };
 
 struct Arrival {
-  Bytes frame;
+  Frame frame;
   std::size_t peer = 0;
   Stamp stamp;
   Clock::time_point due;
@@ -34,7 +35,10 @@ struct Arrival {
 class Emulated final : public Engine {
  public:
   Emulated(std::unique_ptr<Engine> inner, const Link& link)
-      : inner_(std::move(inner)), link_(link), arrivals_(inner_->size()) {}
+      : inner_(std::move(inner)),
+        link_(link),
+        stamps_(inner_->size()),
+        arrivals_(inner_->size()) {}
 
   std::size_t rank() const override { return inner_->rank(); }
   std::size_t size() const override { return inner_->size(); }
@@ -42,33 +46,34 @@ class Emulated final : public Engine {
   std::size_t local_size() const override { return inner_->local_size(); }
   Clock::time_point now() const override { return inner_->now(); }
   void finish() override { inner_->finish(); }
+  void rebuild() override { inner_->rebuild(); }
 
-  void post(std::size_t peer, Bytes frame) override {
+  void post(std::size_t peer, const Frame& frame) override {
     const double slow =
         std::max(link_.slow_down(rank()), link_.slow_down(peer));
     const Stamp stamp = {
         std::max(now(), send_port_),
         seconds(slow * (link_.alpha +
-                        link_.beta * static_cast<double>(frame.size())))};
+                        link_.beta * static_cast<double>(frame.bytes().size())))};
     send_port_ = stamp.start + stamp.duration;
-    const auto bytes = std::as_bytes(std::span(&stamp, 1));
-    frame.insert(frame.end(), bytes.begin(), bytes.end());
-    inner_->post(peer, std::move(frame));
+    Frame before = pool_.get(sizeof(stamp));
+    std::memcpy(before.payload().data(), &stamp, sizeof(stamp));
+    inner_->post(peer, before);
+    inner_->post(peer, frame);
   }
 
-  bool poll(std::size_t peer, Bytes& frame) override {
+  bool poll(std::size_t peer, Frame& frame) override {
     collect();
     auto& waiting = arrivals_[peer];
     if (waiting.empty() || waiting.front().due > now()) return false;
-    frame = std::move(waiting.front().frame);
-    waiting.pop_front();
+    frame = waiting.pop().frame;
     return true;
   }
 
   void idle(Clock::time_point until) override {
     const auto time = now();
     for (const Arrival& a : coming_) until = std::min(until, a.stamp.start);
-    for (const auto& waiting : arrivals_) {
+    for (auto& waiting : arrivals_) {
       if (!waiting.empty() && waiting.front().due > time) {
         until = std::min(until, waiting.front().due);
       }
@@ -76,13 +81,14 @@ class Emulated final : public Engine {
     inner_->idle(until);
   }
 
-  Native sum(std::span<float> values, Clock::time_point deadline) override {
+  Native sum(std::span<const float> in, std::span<float> out,
+             Clock::time_point deadline) override {
     const auto start = now();
-    const Native done = inner_->sum(values, deadline);
+    const Native done = inner_->sum(in, out, deadline);
     if (done != Native::kDone) return done;
     const auto messages = static_cast<double>(2 * (size() - 1));
     const double share =
-        static_cast<double>(values.size_bytes()) / static_cast<double>(size());
+        static_cast<double>(in.size_bytes()) / static_cast<double>(size());
     const auto end = start + seconds(slowest() * messages *
                                      (link_.alpha + link_.beta * share));
     while (now() < std::min(end, deadline)) {
@@ -102,37 +108,41 @@ class Emulated final : public Engine {
   // departure; what has yet to leave the sender's port waits.
   void collect() {
     for (std::size_t peer = 0; peer < size(); ++peer) {
-      Bytes frame;
+      Frame frame;
       while (peer != rank() && inner_->poll(peer, frame)) {
-        Arrival a;
-        a.peer = peer;
-        std::memcpy(&a.stamp, frame.data() + frame.size() - sizeof(Stamp),
-                    sizeof(Stamp));
-        frame.resize(frame.size() - sizeof(Stamp));
-        a.frame = std::move(frame);
-        coming_.push_back(std::move(a));
+        if (!stamps_[peer]) {
+          std::memcpy(&stamps_[peer].emplace(), frame.payload().data(),
+                      sizeof(Stamp));
+          continue;
+        }
+        Arrival a = {std::move(frame), peer, *stamps_[peer], {}};
+        stamps_[peer].reset();
+        const auto behind = std::upper_bound(
+            coming_.begin(), coming_.end(), a.stamp.start,
+            [](auto start, const Arrival& b) { return start < b.stamp.start; });
+        coming_.insert(behind, std::move(a));
       }
     }
-    std::stable_sort(coming_.begin(), coming_.end(),
-                     [](const Arrival& a, const Arrival& b) {
-                       return a.stamp.start < b.stamp.start;
-                     });
     const auto time = now();
-    while (!coming_.empty() && coming_.front().stamp.start <= time) {
-      Arrival a = std::move(coming_.front());
-      coming_.pop_front();
-      receive_port_ = std::max(a.stamp.start, receive_port_) + a.stamp.duration;
-      a.due = receive_port_;
-      arrivals_[a.peer].push_back(std::move(a));
+    auto first = coming_.begin();
+    for (; first != coming_.end() && first->stamp.start <= time; ++first) {
+      receive_port_ =
+          std::max(first->stamp.start, receive_port_) + first->stamp.duration;
+      first->due = receive_port_;
+      const std::size_t peer = first->peer;
+      arrivals_[peer].push(std::move(*first));
     }
+    coming_.erase(coming_.begin(), first);
   }
 
   std::unique_ptr<Engine> inner_;
   Link link_;
   Clock::time_point send_port_{};
   Clock::time_point receive_port_{};
-  std::deque<Arrival> coming_;                 // still on the sender's side
-  std::vector<std::deque<Arrival>> arrivals_;  // by peer
+  FramePool pool_;
+  std::vector<std::optional<Stamp>> stamps_;  // whose frame is yet to come
+  std::vector<Arrival> coming_;               // still on the sender's side
+  std::vector<Fifo<Arrival>> arrivals_;       // by peer
 };
 
 double number(std::string_view text, std::string_view whole) {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <list>
 #include <thread>
+#include <vector>
 
 #include "sluice/core/error.h"
 
@@ -31,12 +31,12 @@ void check(int code, const char* what) {
 }
 
 struct Sending {
-  Bytes frame;
+  Frame frame;
   std::vector<MPI_Request> requests;
 };
 
 struct Receiving {
-  Bytes frame;
+  Frame frame;
   std::size_t have = 0;  // bytes of earlier parts
   std::size_t part = 0;  // bytes of the part that is under way
   MPI_Request request = MPI_REQUEST_NULL;
@@ -44,7 +44,8 @@ struct Receiving {
 
 // What MPI may still write to or read from after a rank has given up.
 struct Buffers {
-  std::list<Sending> sending;
+  std::vector<Sending> sending;  // the first `under_way` of them
+  std::size_t under_way = 0;
   std::vector<Receiving> receiving;
   std::vector<float> sums;
   MPI_Request sum_request = MPI_REQUEST_NULL;
@@ -90,13 +91,19 @@ class MpiEngine final : public Engine {
   std::size_t local_rank() const override { return local_rank_; }
   std::size_t local_size() const override { return local_size_; }
 
-  void post(std::size_t peer, Bytes frame) override {
-    Sending& s = buffers_->sending.emplace_back();
-    s.frame = std::move(frame);
+  void post(std::size_t peer, const Frame& frame) override {
+    // Used again together with the memory of its requests.
+    if (buffers_->under_way == buffers_->sending.size()) {
+      buffers_->sending.emplace_back();
+    }
+    Sending& s = buffers_->sending[buffers_->under_way++];
+    s.frame = frame;
+    s.requests.clear();
+    const std::span<std::byte> bytes = frame.bytes();
     // A part of full size is followed by another, so the last is always short.
-    for (std::size_t at = 0; at <= s.frame.size(); at += options_.part) {
-      const std::size_t part = std::min(options_.part, s.frame.size() - at);
-      check(MPI_Isend(s.frame.data() + at, static_cast<int>(part), MPI_BYTE,
+    for (std::size_t at = 0; at <= bytes.size(); at += options_.part) {
+      const std::size_t part = std::min(options_.part, bytes.size() - at);
+      check(MPI_Isend(bytes.data() + at, static_cast<int>(part), MPI_BYTE,
                       static_cast<int>(peer), kTag, comm_,
                       &s.requests.emplace_back(MPI_REQUEST_NULL)),
             "MPI_Isend");
@@ -104,7 +111,7 @@ class MpiEngine final : public Engine {
     forget_sent();
   }
 
-  bool poll(std::size_t peer, Bytes& frame) override {
+  bool poll(std::size_t peer, Frame& frame) override {
     Receiving& r = buffers_->receiving[peer];
     while (true) {
       if (r.request == MPI_REQUEST_NULL && !start_part(peer, r)) return false;
@@ -114,8 +121,13 @@ class MpiEngine final : public Engine {
       r.have += r.part;
       if (r.part < options_.part) break;
     }
-    std::swap(frame, r.frame);
-    frame.resize(r.have);
+    frame = std::move(r.frame);
+    r.frame = {};
+    frame.resize(std::max(r.have, Frame::kHeader) - Frame::kHeader);
+    // No header of an earlier frame may show in one that is too short.
+    for (; r.have < Frame::kHeader; ++r.have) {
+      frame.bytes()[r.have] = std::byte{0};
+    }
     r.have = 0;
     waits_ = 0;
     return true;
@@ -130,9 +142,16 @@ class MpiEngine final : public Engine {
     }
   }
 
-  Native sum(std::span<float> values, Clock::time_point deadline) override {
+  // After an error a sum of some rank may be outstanding for ever, and MPI would
+  // match it with the next one of another.
+  void rebuild() override { sums_ = false; }
+
+  // By memory that is not the caller's: a late sum still writes there.
+  Native sum(std::span<const float> in, std::span<float> out,
+             Clock::time_point deadline) override {
+    if (!sums_) return Native::kNone;
     std::vector<float>& sums = buffers_->sums;
-    sums.assign(values.begin(), values.end());
+    sums.assign(in.begin(), in.end());
     for (std::size_t at = 0; at < sums.size(); at += kSumPart) {
       const std::size_t part = std::min(kSumPart, sums.size() - at);
       MPI_Request& request = buffers_->sum_request;
@@ -149,13 +168,13 @@ class MpiEngine final : public Engine {
         idle(deadline);
       }
     }
-    std::copy(sums.begin(), sums.end(), values.begin());
+    std::copy(sums.begin(), sums.end(), out.begin());
     return Native::kDone;
   }
 
   void finish() override {
     const auto until = now() + kLastSends;
-    for (forget_sent(); !buffers_->sending.empty(); forget_sent()) {
+    for (forget_sent(); buffers_->under_way > 0; forget_sent()) {
       if (now() >= until) {
         throw std::runtime_error(
             "[mpi] a message that nobody received is left at the end");
@@ -190,21 +209,38 @@ class MpiEngine final : public Engine {
     int part = 0;
     check(MPI_Get_count(&status, MPI_BYTE, &part), "MPI_Get_count");
     r.part = static_cast<std::size_t>(part);
-    if (r.frame.size() < r.have + r.part) r.frame.resize(r.have + r.part);
-    check(MPI_Imrecv(r.frame.data() + r.have, part, MPI_BYTE, &message,
+    make_room(r);
+    check(MPI_Imrecv(r.frame.bytes().data() + r.have, part, MPI_BYTE, &message,
                      &r.request),
           "MPI_Imrecv");
     return true;
   }
 
+  // For the next part behind those that are there.
+  void make_room(Receiving& r) {
+    const std::size_t need = r.have + r.part;
+    if (!r.frame.empty() && r.frame.bytes().size() >= need) return;
+    Frame larger = pool_.get(std::max(need, Frame::kHeader) - Frame::kHeader);
+    if (r.have > 0) {
+      std::copy_n(r.frame.bytes().begin(), r.have, larger.bytes().begin());
+    }
+    r.frame = std::move(larger);
+  }
+
   void forget_sent() {
-    buffers_->sending.remove_if([](Sending& s) {
+    for (std::size_t i = 0; i < buffers_->under_way;) {
+      Sending& s = buffers_->sending[i];
       int done = 0;
       check(MPI_Testall(static_cast<int>(s.requests.size()), s.requests.data(),
                         &done, MPI_STATUSES_IGNORE),
             "MPI_Testall");
-      return done != 0;
-    });
+      if (done == 0) {
+        ++i;
+        continue;
+      }
+      s.frame = {};
+      std::swap(s, buffers_->sending[--buffers_->under_way]);
+    }
   }
 
   MpiOptions options_;
@@ -215,7 +251,9 @@ class MpiEngine final : public Engine {
   std::size_t local_size_ = 1;
   bool finalise_ = false;
   bool finished_ = false;
+  bool sums_ = true;  // MPI's own may be used
   int waits_ = 0;
+  FramePool pool_;
   std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
 };
 

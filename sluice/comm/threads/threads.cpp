@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <deque>
 
 #include "sluice/core/error.h"
 
@@ -26,7 +25,7 @@ struct Hub {
   Hub(std::size_t ranks, const ThreadRankOptions& o)
       : size(ranks), options(o), boxes(ranks * ranks), seats(ranks) {}
 
-  std::deque<Bytes>& box(std::size_t from, std::size_t to) {
+  Fifo<Frame>& box(std::size_t from, std::size_t to) {
     return boxes[from * size + to];
   }
 
@@ -49,7 +48,7 @@ struct Hub {
   std::size_t size;
   ThreadRankOptions options;
   std::mutex mutex;
-  std::vector<std::deque<Bytes>> boxes;
+  std::vector<Fifo<Frame>> boxes;
   std::vector<Seat> seats;
 };
 
@@ -66,7 +65,7 @@ class ThreadEngine final : public Engine {
   std::size_t rank() const override { return rank_; }
   std::size_t size() const override { return hub_->size; }
 
-  void post(std::size_t peer, Bytes frame) override {
+  void post(std::size_t peer, const Frame& frame) override {
     const std::lock_guard lock(hub_->mutex);
     const std::uint64_t number = hub_->seats[rank_].posted++;
     const ThreadRankOptions& o = hub_->options;
@@ -74,20 +73,19 @@ class ThreadEngine final : public Engine {
                           ? Fate::kDeliver
                           : o.fault(o.context, rank_, peer, number);
     if (fate == Fate::kDrop) return;
-    if (fate == Fate::kCorrupt) frame[frame.size() / 2] ^= std::byte{0x10};
-    hub_->box(rank_, peer).push_back(std::move(frame));
+    hub_->box(rank_, peer).push(fate == Fate::kCorrupt ? damaged(frame)
+                                                       : frame);
     Seat& seat = hub_->seats[peer];
     ++seat.arrived;
     seat.waits = false;
     seat.wake.notify_one();
   }
 
-  bool poll(std::size_t peer, Bytes& frame) override {
+  bool poll(std::size_t peer, Frame& frame) override {
     const std::lock_guard lock(hub_->mutex);
     auto& box = hub_->box(peer, rank_);
     if (box.empty()) return false;
-    frame = std::move(box.front());
-    box.pop_front();
+    frame = box.pop();
     return true;
   }
 
@@ -116,7 +114,17 @@ class ThreadEngine final : public Engine {
   }
 
  private:
+  // A copy: others may hold the same frame.
+  Frame damaged(const Frame& frame) {
+    Frame copy = pool_.get(frame.payload().size());
+    std::copy(frame.bytes().begin(), frame.bytes().end(),
+              copy.bytes().begin());
+    copy.bytes()[copy.bytes().size() / 2] ^= std::byte{0x10};
+    return copy;
+  }
+
   std::shared_ptr<Hub> hub_;
+  FramePool pool_;
   std::size_t rank_;
   std::uint64_t seen_ = 0;
 };
