@@ -156,9 +156,7 @@ Sent Rig::step(std::span<const float> gradients, double density, bool commit) {
   return sent;
 }
 
-void Rig::commit(std::span<const std::uint32_t> indices,
-                 std::span<const float> values) {
-  feedback_->put_back(*stream_, indices, values);
+void Rig::commit() {
   feedback_->commit(*stream_);
   backend_->wait(backend_->record(*stream_));
 }

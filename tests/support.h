@@ -68,9 +68,8 @@ class Rig {
   Sent step(std::span<const float> gradients, double density,
             bool commit = true);
   void rollback();
-  // Ends a step that was not committed: puts back what was not delivered.
-  void commit(std::span<const std::uint32_t> indices = {},
-              std::span<const float> values = {});
+  // Ends a step that was not committed.
+  void commit();
 
   std::vector<float> residual();
   void set_residual(std::span<const float> values);

@@ -4,9 +4,21 @@
 
 namespace sluice {
 
-// The exchange of `Allgather`, for others that fall back on it.
-void exchange_directly(Communicator& comm, const Contribution& mine,
-                       Pieces& sum);
+// Every block to every rank, coded and decoded where it is; for algorithms that
+// fall back on it, too.
+class DirectExchange {
+ public:
+  // `sum` gets everybody's lists, in the order of ranks.
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Pieces& sum);
+  // See SparseAllreduce::verify.
+  void verify(Communicator& comm) const;
+
+ private:
+  std::vector<SparseBlock> blocks_;  // by rank; one's own is not copied
+  Buffer results_;
+  Buffer host_results_;
+};
 
 // Every rank sends its entries to every other and adds all of them in
 // an order that all share.
@@ -20,10 +32,15 @@ class Allgather final : public SparseAllreduce {
 
   explicit Allgather(const Params&) {}
   std::string_view name() const override { return kName; }
+  void verify(Communicator& comm) override { direct_.verify(comm); }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override {
+    direct_.run(comm, context, mine, out.sum);
+  }
+
+  DirectExchange direct_;
 };
 
 }  // namespace sluice

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 
 namespace sluice {
 namespace {
@@ -30,14 +30,16 @@ double time_shift(Communicator& comm, std::size_t bytes, std::size_t times,
 
 // Rank 0's numbers.
 template <std::size_t N>
-std::array<double, N> told(Communicator& comm, std::uint32_t phase,
-                           const std::array<double, N>& mine) {
-  Bytes bytes(sizeof(mine));
-  std::memcpy(bytes.data(), mine.data(), sizeof(mine));
-  bytes = broadcast(comm, 0, phase, std::move(bytes));
-  if (bytes.size() != sizeof(mine)) comm.reject(0, "numbers of another size");
+std::array<double, N> broadcast_numbers(Communicator& comm,
+                                        std::uint32_t phase,
+                                        const std::array<double, N>& mine) {
+  const Frame frame = broadcast(
+      comm, 0, phase, frame_of(comm, std::as_bytes(std::span(mine))));
   std::array<double, N> out;
-  std::memcpy(out.data(), bytes.data(), sizeof(out));
+  if (frame.payload().size() != sizeof(out)) {
+    comm.reject(0, "numbers of another size");
+  }
+  std::memcpy(out.data(), frame.payload().data(), sizeof(out));
   return out;
 }
 
@@ -52,14 +54,14 @@ Network measure_network(Communicator& comm, std::uint64_t step) {
   comm.begin("measure", step);
   const double small = time_shift(comm, 8, 15, kSmall);
   const double large = time_shift(comm, kBytes, 7, kLarge);
-  const auto agreed = told<2>(
+  const auto agreed = broadcast_numbers<2>(
       comm, kResult,
       {small, std::max(0.0, large - small) / static_cast<double>(kBytes)});
   return {agreed[0], agreed[1]};
 }
 
 Auto::Auto(const Params& params)
-    : told_{params.alpha, params.beta}, network_(told_) {
+    : given_{params.alpha, params.beta}, network_(given_) {
   for (const std::string_view name : kCandidates) {
     algorithms_.push_back(make_collective(name));
   }
@@ -111,19 +113,21 @@ void Auto::roll_back() {
   algorithms_[choice_]->roll_back();
   if (steps_ > 0) return;
   // The first step may have come further here than elsewhere.
-  network_ = told_;
+  network_ = given_;
   selected_ = -1;
 }
 
 // Before the first step nobody knows what the others have selected.
-void Auto::start(Communicator& comm, const Contribution& mine) {
+void Auto::start(Communicator& comm, ExchangeContext& context,
+                 const Contribution& mine) {
   constexpr std::uint32_t kCount = 8;
   constexpr std::uint32_t kTotal = 9;
   if (unknown_network() != nullptr) {
     network_ = measure_network(comm, mine.step);
   }
   comm.begin(name(), mine.step);
-  std::array<double, 1> total = {static_cast<double>(mine.selected.size())};
+  std::array<double, 1> total = {
+      static_cast<double>(context.host_view(mine).size())};
   if (comm.rank() != 0) {
     comm.send(0, kCount, std::as_bytes(std::span(total)));
   } else {
@@ -135,41 +139,51 @@ void Auto::start(Communicator& comm, const Contribution& mine) {
       total[0] += theirs;
     }
   }
-  selected_ = told<1>(comm, kTotal, total)[0];
+  selected_ = broadcast_numbers<1>(comm, kTotal, total)[0];
 }
 
-std::size_t Auto::choose(const Exchange& exchange) const {
+std::size_t Auto::choose(const Workload& load) const {
   std::size_t best = 0;
   for (std::size_t i = 1; i < kCandidates.size(); ++i) {
-    if (predict(kCandidates[i], exchange, network_) <
-        predict(kCandidates[best], exchange, network_)) {
+    if (predict(kCandidates[i], load, network_) <
+        predict(kCandidates[best], load, network_)) {
       best = i;
     }
   }
   return best;
 }
 
-void Auto::run(Communicator& comm, const Contribution& mine, Delivery& out) {
-  if (selected_ < 0) start(comm, mine);
-  Exchange exchange;
-  exchange.n = static_cast<double>(mine.n);
-  exchange.ranks = static_cast<double>(comm.size());
-  exchange.k = selected_ / exchange.ranks;
-  exchange.u =
-      u_ >= 0 ? u_ : independent_union(exchange.n, exchange.k, exchange.ranks);
-  exchange.skew = skew_;
-  choice_ = choose(exchange);
-  algorithms_[choice_]->reduce(comm, mine, out);
-  // The union changes slowly, and counting it takes time.
+// The union changes slowly, and counting it takes time. A device is not asked
+// for what it holds: its ranks expect that supports are independent.
+void Auto::learn(const ExchangeContext& context, const Pieces& sum,
+                 std::uint64_t n, std::size_t ranks) {
   if (steps_ % 16 != 0) return;
-  const std::vector<float>& dense = out.sum.dense;
+  if (!sum.on_host && !context.is_host()) {
+    last_u_ = -1;
+    return;
+  }
+  const std::span<const float> dense = sum.dense;
   const auto u =
       dense.empty()
-          ? count_union(out.sum.lists)
+          ? count_union(sum.lists)
           : static_cast<std::size_t>(std::count_if(
                 dense.begin(), dense.end(), [](float v) { return v != 0; }));
   last_u_ = static_cast<double>(u);
-  if (dense.empty()) last_skew_ = skew_of(out.sum.lists, mine.n, comm.size());
+  if (dense.empty()) last_skew_ = skew_of(sum.lists, n, ranks);
+}
+
+void Auto::run(Communicator& comm, ExchangeContext& context,
+               const Contribution& mine, Delivery& out) {
+  if (selected_ < 0) start(comm, context, mine);
+  Workload load;
+  load.n = static_cast<double>(mine.n());
+  load.ranks = static_cast<double>(comm.size());
+  load.k = selected_ / load.ranks;
+  load.u = u_ >= 0 ? u_ : independent_union(load.n, load.k, load.ranks);
+  load.skew = skew_;
+  choice_ = choose(load);
+  algorithms_[choice_]->reduce(comm, context, mine, out);
+  learn(context, out.sum, mine.n(), comm.size());
 }
 
 }  // namespace sluice

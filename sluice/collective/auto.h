@@ -26,6 +26,9 @@ class Auto final : public SparseAllreduce {
   Network* unknown_network() override {
     return network_.alpha == 0 && network_.beta == 0 ? &network_ : nullptr;
   }
+  void verify(Communicator& comm) override {
+    algorithms_[choice_]->verify(comm);
+  }
   void commit(std::uint64_t selected) override;
   void roll_back() override;
   std::vector<double> save() const override;
@@ -36,12 +39,15 @@ class Auto final : public SparseAllreduce {
   const Network& network() const { return network_; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
-  void start(Communicator& comm, const Contribution& mine);
-  std::size_t choose(const Exchange& exchange) const;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
+  void start(Communicator& comm, ExchangeContext& context,
+             const Contribution& mine);
+  std::size_t choose(const Workload& load) const;
+  void learn(const ExchangeContext& context, const Pieces& sum,
+             std::uint64_t n, std::size_t ranks);
 
-  Network told_;  // by the parameters
+  Network given_;  // by the parameters
   Network network_;
   std::vector<std::unique_ptr<SparseAllreduce>> algorithms_;
   std::size_t choice_ = 0;

@@ -2,8 +2,7 @@
 
 #include <bit>
 
-#include "sluice/collective/allgather.h"
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/core/error.h"
 #include "sluice/cost/model.h"
 
@@ -23,13 +22,34 @@ OwnerMap::OwnerMap(std::uint64_t n, std::size_t ranks, std::uint64_t block)
       inverse_(~std::uint64_t{0} / ranks + 1),
       shift_(static_cast<unsigned>(std::countr_zero(block))),
       mask_(static_cast<std::uint32_t>(block - 1)) {
-  // One rank has no inverse in 64 bits, and nobody to deal to.
+  // One rank has no inverse in 64 bits, and nobody to share with.
   require(ranks > 1 && n < std::uint64_t{1} << 32,
           "[balanced] the owner map needs at least 2 ranks and fewer than 2^32 "
           "elements, got ",
           ranks, " and ", n);
   const std::uint64_t row = ranks * block;
   length_ = (n + row - 1) / row * block;
+}
+
+void OwnerMap::forms(std::size_t owner, std::span<const SegmentForm> whole,
+                     std::vector<SegmentForm>& out) const {
+  out.assign(whole.begin(), whole.end());
+  std::uint64_t base = 0;
+  std::uint64_t local = 0;
+  for (SegmentForm& form : out) {
+    base += form.size;
+    // The owner's first place that stands for an index of the next segment:
+    // in the block's row, or at the start of the next one.
+    std::uint64_t end = divide(base >> shift_) << shift_;
+    while (end < length_ &&
+           index(owner, static_cast<std::uint32_t>(end)) < base) {
+      const std::uint64_t at = index(owner, static_cast<std::uint32_t>(end));
+      end += std::min(base - at, std::uint64_t{mask_} + 1 - (end & mask_));
+    }
+    form = {end - local, form.values, {}};
+    local = end;
+  }
+  out.back().size += length_ - local;
 }
 
 Balanced::Balanced(const Params& params) : params_(params) {
@@ -69,75 +89,91 @@ bool Balanced::choose_direct(std::uint64_t n, std::size_t ranks) const {
              coded_bytes(static_cast<double>(u_) / p, part);
 }
 
-// Splits what was selected by owner. Counts first, so that nothing grows.
-void Balanced::deal(const OwnerMap& map, const Entries& selected,
-                    std::size_t ranks) {
-  places_.resize(selected.size());
-  std::vector<std::size_t> counts(ranks, 0);
-  for (std::size_t i = 0; i < selected.size(); ++i) {
-    places_[i] = map.place(selected.indices[i]);
-    ++counts[places_[i].owner];
-  }
-  for (std::size_t r = 0; r < ranks; ++r) lists_[r].resize(counts[r]);
+// Splits what was selected by owner.
+void Balanced::partition(const OwnerMap& map, const ListView& selected,
+                         std::size_t ranks) {
+  lists_.resize(ranks);
+  std::vector<std::size_t>& counts = counts_;
   counts.assign(ranks, 0);
   for (std::size_t i = 0; i < selected.size(); ++i) {
-    Entries& list = lists_[places_[i].owner];
-    const std::size_t at = counts[places_[i].owner]++;
-    list.indices[at] = places_[i].local;
-    list.values[at] = selected.values[i];
+    ++counts[map.place(selected.indices[i]).owner];
   }
+  for (std::size_t r = 0; r < ranks; ++r) lists_[r].reset(counts[r]);
+  counts.assign(ranks, 0);
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    const OwnerMap::Place place = map.place(selected.indices[i]);
+    HostList& list = lists_[place.owner];
+    const std::size_t at = counts[place.owner]++;
+    list.indices()[at] = place.local;
+    list.values()[at] = selected.values[i];
+  }
+}
+
+// Every part to its owner, who sums them.
+void Balanced::push(Communicator& comm, ListCoder& coder, const OwnerMap& map,
+                    std::span<const SegmentForm> forms) {
+  for_others(comm, [&](std::size_t peer) {
+    map.forms(peer, forms, forms_);
+    Frame frame = coder.encode(comm, lists_[peer], forms_);
+    comm.send(peer, kPush, frame);
+  });
+  map.forms(comm.rank(), forms, forms_);
+  for_others(comm, [&](std::size_t peer) {
+    coder.receive(comm, peer, kPush, std::span<const SegmentForm>(forms_),
+                  lists_[peer]);
+  });
+  merge_all(lists_, scratch_);
 }
 
 // Owners' sums, with the indices that they stand for.
-void Balanced::pull(Communicator& comm, const OwnerMap& map, std::uint64_t n,
-                    Pieces& sum) {
-  send_to_others(comm, kPull, encode_filled(lists_[0], map.length()));
-  sum.lists.resize(comm.size());
-  std::swap(sum.lists[comm.rank()], lists_[0]);
+void Balanced::pull(Communicator& comm, ListCoder& coder, const OwnerMap& map,
+                    std::uint64_t n, Pieces& sum) {
+  Frame frame = coder.encode(comm, lists_[0], map.length());
+  send_to_others(comm, kPull, frame);
+  sums_.resize(comm.size());
+  std::swap(sums_[comm.rank()], lists_[0]);
   for_others(comm, [&](std::size_t peer) {
-    receive_entries(comm, peer, kPull, map.length(), sum.lists[peer]);
+    coder.receive(comm, peer, kPull, map.length(), sums_[peer]);
   });
+  last_u_ = 0;
   for (std::size_t owner = 0; owner < comm.size(); ++owner) {
-    Entries& list = sum.lists[owner];
-    // Ascending, and only the last block's row may reach beyond the end: a
-    // list that went dense has zeros there.
-    for (std::uint32_t& j : list.indices) {
-      const std::uint64_t index = map.index(owner, j);
-      j = static_cast<std::uint32_t>(std::min(index, n));
+    HostList& list = sums_[owner];
+    std::uint32_t* indices = list.indices();
+    std::uint64_t last = 0;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      last = map.index(owner, indices[i]);
+      indices[i] = static_cast<std::uint32_t>(last);
     }
-    std::size_t count = list.size();
-    while (count > 0 && list.indices[count - 1] >= n) --count;
-    for (std::size_t i = count; i < list.size(); ++i) {
-      if (list.values[i] != 0) comm.reject(owner, "an index beyond the end");
+    // Ascending: the last is the largest.
+    if (list.size() > 0 && last >= n) {
+      comm.reject(owner, "an index beyond the end");
     }
-    list.resize(count);
+    last_u_ += list.size();
+    sum.lists.push_back(list.view());
   }
 }
 
-void Balanced::run(Communicator& comm, const Contribution& mine,
-                   Delivery& out) {
+void Balanced::run(Communicator& comm, ExchangeContext& context,
+                   const Contribution& mine, Delivery& out) {
   const std::size_t size = comm.size();
-  direct_ = choose_direct(mine.n, size);
-  if (direct_) {
-    exchange_directly(comm, mine, out.sum);
-  } else {
-    const OwnerMap map(mine.n, size, static_cast<std::uint64_t>(params_.block));
-    lists_.resize(size);
-    deal(map, mine.selected, size);
-    for_others(comm, [&](std::size_t peer) {
-      comm.send(peer, kPush,
-                encode_filled(lists_[peer], map.length(), mine.values));
-    });
-    for_others(comm, [&](std::size_t peer) {
-      receive_entries(comm, peer, kPush, map.length(), lists_[peer]);
-    });
-    merge_all(lists_, scratch_);
-    pull(comm, map, mine.n, out.sum);
-  }
+  const std::uint64_t n = mine.n();
+  direct_ = choose_direct(n, size);
   if (!direct_) {
-    last_u_ = out.sum.size();
-  } else if (steps_ % kRecount == 0) {
+    const OwnerMap map(n, size, static_cast<std::uint64_t>(params_.block));
+    partition(map, context.host_view(mine), size);
+    push(comm, context.coder(), map, mine.forms);
+    pull(comm, context.coder(), map, n, out.sum);
+    return;
+  }
+  exchange_.run(comm, context, mine, out.sum);
+  if (steps_ % kRecount != 0) return;
+  if (context.is_host()) {
     last_u_ = count_union(out.sum.lists);
+  } else {
+    // Nobody asks a device for its lists to count them.
+    const auto p = static_cast<double>(size);
+    last_u_ = static_cast<std::uint64_t>(independent_union(
+        static_cast<double>(n), static_cast<double>(selected_) / p, p));
   }
 }
 

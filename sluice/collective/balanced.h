@@ -1,13 +1,13 @@
 #pragma once
 
+#include "sluice/collective/allgather.h"
 #include "sluice/collective/sparse_allreduce.h"
 
 namespace sluice {
 
 // Which rank sums an index, and where in that rank's list it stands.
 //
-// Indices are dealt to the ranks in blocks; every P blocks are a row, and a
-// hash turns the order of ranks from row to row. Keeps the order of indices,
+// Indices are partitioned in blocks; every P blocks are a row, and a hash turns the order of ranks from row to row. Keeps the order of indices,
 // needs no table and inverts; hot columns and hot regions alike spread evenly,
 // best with blocks of one. Part of the wire: all ranks must agree on it.
 class OwnerMap {
@@ -20,9 +20,9 @@ class OwnerMap {
     std::uint32_t local;
   };
   Place place(std::uint32_t j) const {
-    const std::uint64_t dealt = j >> shift_;
-    const std::uint64_t row = divide(dealt);
-    std::uint64_t owner = dealt - row * ranks_ + turn(row);
+    const std::uint64_t block = j >> shift_;
+    const std::uint64_t row = divide(block);
+    std::uint64_t owner = block - row * ranks_ + turn(row);
     owner -= less_one_round(owner);
     return {static_cast<std::uint32_t>(owner),
             static_cast<std::uint32_t>(row << shift_ | (j & mask_))};
@@ -36,6 +36,9 @@ class OwnerMap {
     seat -= less_one_round(seat);
     return (row * ranks_ + seat) << shift_ | (local & mask_);
   }
+  // The segments of an owner's list, of a bucket with these.
+  void forms(std::size_t owner, std::span<const SegmentForm> whole,
+             std::vector<SegmentForm>& out) const;
 
  private:
   // Without a branch: it would be a coin toss.
@@ -91,6 +94,9 @@ class Balanced final : public SparseAllreduce {
 
   explicit Balanced(const Params& params);
   std::string_view name() const override { return kName; }
+  void verify(Communicator& comm) override {
+    if (direct_) exchange_.verify(comm);
+  }
   void commit(std::uint64_t selected) override;
   std::vector<double> save() const override;
   void load(std::span<const double> values) override;
@@ -99,12 +105,15 @@ class Balanced final : public SparseAllreduce {
   bool direct() const { return direct_; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
   bool choose_direct(std::uint64_t n, std::size_t ranks) const;
-  void deal(const OwnerMap& map, const Entries& selected, std::size_t ranks);
-  void pull(Communicator& comm, const OwnerMap& map, std::uint64_t n,
-            Pieces& sum);
+  void partition(const OwnerMap& map, const ListView& selected,
+                 std::size_t ranks);
+  void push(Communicator& comm, ListCoder& coder, const OwnerMap& map,
+            std::span<const SegmentForm> forms);
+  void pull(Communicator& comm, ListCoder& coder, const OwnerMap& map,
+            std::uint64_t n, Pieces& sum);
 
   Params params_;
   bool direct_ = false;
@@ -112,10 +121,13 @@ class Balanced final : public SparseAllreduce {
   // Of the last step that was committed; 0 before the first.
   std::uint64_t selected_ = 0;
   std::uint64_t u_ = 0;
-  std::uint64_t steps_ = 0;     // committed
-  std::vector<Entries> lists_;  // by owner, then by sender
-  std::vector<OwnerMap::Place> places_;
-  Entries scratch_;
+  std::uint64_t steps_ = 0;  // committed
+  DirectExchange exchange_;
+  std::vector<HostList> lists_;  // by owner, then by sender
+  std::vector<HostList> sums_;   // by owner
+  HostList scratch_;
+  std::vector<SegmentForm> forms_;
+  std::vector<std::size_t> counts_;
 };
 
 }  // namespace sluice

@@ -1,41 +1,53 @@
 #include "sluice/collective/cltk.h"
 
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/collective/ring.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
 
-void Cltk::run(Communicator& comm, const Contribution& mine, Delivery& out) {
+void Cltk::run(Communicator& comm, ExchangeContext& context,
+               const Contribution& mine, Delivery& out) {
   constexpr std::uint32_t kIndices = 0;
   constexpr std::uint32_t kValues = 1;
-  require(mine.rest.size() == mine.n, "[cltk] needs the residual of all ",
-          mine.n, " elements to deliver what was not selected, got ",
+  const std::uint64_t n = mine.n();
+  require(mine.rest.size() == mine.forms.size(),
+          "[cltk] needs the residual of all ", mine.forms.size(),
+          " segments to deliver what was not selected, got ",
           mine.rest.size());
   const std::size_t leader = mine.step % comm.size();
-  const bool leads = comm.rank() == leader;
-  const Bytes told = broadcast(
-      comm, leader, kIndices,
-      leads ? encode_indices(mine.selected.indices, mine.n) : Bytes{});
-  out.sum.lists.resize(1);
-  Entries& have = out.sum.lists[0];
-  decode_from(comm, leader, told, mine.n, have);
+  const ListView selected = context.host_view(mine);
+  Frame frame;
+  if (comm.rank() == leader) {
+    frame = context.coder().encode_indices(comm, selected.indices, n);
+  }
+  frame = broadcast(comm, leader, kIndices, std::move(frame));
+  context.coder().decode(comm, leader, frame.payload(), n, sum_,
+                         ValueForm::kOne);
   // What this rank has there: what it selected, or what stayed behind; both
   // parts where a rounded value left a remainder.
-  Entries extra;  // delivered although it was not selected
+  const std::size_t count = sum_.size();
+  const std::span<const std::uint32_t> indices = ListView(sum_).indices;
+  rest_.reset(count);
+  context.rest_at(mine, indices, {rest_.data(), count});
+  extra_.reset(count);
+  std::size_t extra = 0;
   std::size_t at = 0;
-  for (std::size_t i = 0; i < have.size(); ++i) {
-    const std::uint32_t j = have.indices[i];
-    while (at < mine.selected.size() && mine.selected.indices[at] < j) ++at;
-    const bool selected =
-        at < mine.selected.size() && mine.selected.indices[at] == j;
-    have.values[i] =
-        selected ? mine.selected.values[at] + mine.rest[j] : mine.rest[j];
-    if (mine.rest[j] != 0) extra.add(j, -mine.rest[j]);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t j = indices[i];
+    while (at < selected.size() && selected.indices[at] < j) ++at;
+    const bool has = at < selected.size() && selected.indices[at] == j;
+    sum_.values()[i] = has ? selected.values[at] + rest_[i] : rest_[i];
+    extra_.indices()[extra] = j;
+    extra_.values()[extra] = -rest_[i];
+    extra += rest_[i] != 0 ? 1U : 0U;
   }
-  out.returned.lists.resize(1);
-  merge(extra, outside(mine.selected, have.indices), out.returned.lists[0]);
-  ring_sum(comm, have.values, kValues);
+  extra_.shrink(extra);
+  outside(selected, indices, outside_);
+  out.returned.lists = {extra_.view(), outside_.view()};
+  const std::span<float> values(sum_.values(), count);
+  ring_sum(comm, values, values, kValues);
+  out.sum.lists.push_back(sum_.view());
 }
 
 }  // namespace sluice

@@ -20,8 +20,13 @@ class Cltk final : public SparseAllreduce {
   bool needs_rest() const override { return true; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
+
+  HostList sum_;
+  Array<float> rest_;
+  HostList extra_;    // delivered although it was not selected
+  HostList outside_;  // selected, but not delivered
 };
 
 }  // namespace sluice

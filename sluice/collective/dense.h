@@ -6,7 +6,7 @@ namespace sluice {
 
 // The dense baseline: all n elements by a pipelined ring or by the engine's own
 // all-reduce, whichever is faster.
-class Dense final : public SparseAllreduce {
+class Dense final : public DenseAllreduce {
  public:
   static constexpr std::string_view kName = "dense";
   static constexpr std::string_view kSummary =
@@ -28,15 +28,12 @@ class Dense final : public SparseAllreduce {
   std::vector<double> save() const override;
   void load(std::span<const double> values) override;
 
-  // The same on values that are all there: sums them in place.
-  void sum(Communicator& comm, std::uint64_t step, std::span<float> values);
   // How it sums: "ring", "native", or "" while it still tries both.
   std::string_view by() const;
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
-  void sum_now(Communicator& comm, std::span<float> values);
+  void sum_now(Communicator& comm, std::span<const float> in,
+               std::span<float> out, std::span<float> remainders) override;
   bool take_native(Communicator& comm);
 
   Params params_;
@@ -46,7 +43,7 @@ class Dense final : public SparseAllreduce {
 };
 
 // The same in bf16: half the bytes. What a rank rounds off returns to it.
-class DenseBf16 final : public SparseAllreduce {
+class DenseBf16 final : public DenseAllreduce {
  public:
   static constexpr std::string_view kName = "dense-bf16";
   static constexpr std::string_view kSummary =
@@ -57,14 +54,11 @@ class DenseBf16 final : public SparseAllreduce {
   explicit DenseBf16(const Params&) {}
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }
-
-  // On values that are all there; adds what is rounded off to `remainders`.
-  static void sum(Communicator& comm, std::uint64_t step,
-                  std::span<float> values, std::span<float> remainders);
+  bool rounds() const override { return true; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void sum_now(Communicator& comm, std::span<const float> in,
+               std::span<float> out, std::span<float> remainders) override;
 };
 
 }  // namespace sluice

@@ -4,6 +4,28 @@
 
 namespace sluice {
 
+// The k largest of the sum of lists, one after another.
+class MergeAndCut {
+ public:
+  void start(const ListView& first, std::uint64_t k);
+  // Each side cutting by its own k would make ranks disagree, so the larger one
+  // counts.
+  void add(const ListView& other, std::uint64_t k, bool mine_first);
+
+  const ListView& list() const { return list_; }
+  // The same, once something has been added.
+  const HostList& kept() const { return kept_; }
+  std::uint64_t k() const { return k_; }
+  // The last sum before it was cut.
+  const HostList& whole() const { return whole_; }
+
+ private:
+  ListView list_;
+  std::uint64_t k_ = 0;
+  HostList whole_;
+  HostList kept_;
+};
+
 // gTop-k by recursive doubling with a sticky mask: after each of log2 P rounds
 // a block of ranks holds the k largest of the sum of its two halves. An entry
 // that leaves is seen to leave by all of the block, and each contributor keeps
@@ -23,8 +45,15 @@ class Gtopk final : public SparseAllreduce {
   bool exact() const override { return false; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
+
+  MergeAndCut list_;
+  HostList alive_;     // own entries of which no share has been cut yet
+  HostList partners_;  // the same of the rank that is folded into this one
+  HostList result_;
+  HostList scratch_;
+  HostList returned_;
 };
 
 // gTop-k by a binary tree and a broadcast, as first published, made lossless: a
@@ -42,8 +71,14 @@ class GtopkTree final : public SparseAllreduce {
   bool exact() const override { return false; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
+
+  MergeAndCut list_;
+  std::vector<HostList> cuts_;  // partial sums that this rank cut
+  HostList result_;
+  HostList scratch_;
+  HostList returned_;
 };
 
 // Rows for the registry; none if the build leaves gTop-k out.

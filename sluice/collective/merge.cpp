@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "sluice/collective/entries.h"
+#include "sluice/collective/host_list.h"
 
 namespace sluice {
 namespace {
@@ -53,10 +53,10 @@ struct Merge {
 
 // Two halves side by side: each step waits for its own loads and comparison, so
 // two take little more time than one.
-void merge(const Entries& a, const Entries& b, Entries& out) {
-  out.resize(a.size() + b.size());
-  const Merge m = {a.indices.data(), a.values.data(),    b.indices.data(),
-                   b.values.data(),  out.indices.data(), out.values.data()};
+void merge(const ListView& a, const ListView& b, HostList& out) {
+  out.reset(a.size() + b.size());
+  const Merge m = {a.indices.data(), a.values.data(), b.indices.data(),
+                   b.values.data(),  out.indices(),   out.values()};
   const std::size_t i_half = a.size() / 2;
   const std::size_t j_half =
       a.size() == 0 ? 0
@@ -84,31 +84,47 @@ void merge(const Entries& a, const Entries& b, Entries& out) {
     std::copy_n(m.out + begin, size, m.out + low.out);
     std::copy_n(m.outv + begin, size, m.outv + low.out);
   }
-  out.resize(low.out + size);
+  out.shrink(low.out + size);
 }
 
-std::size_t count_union(std::span<const Entries> lists) {
+namespace {
+
+std::span<const std::uint32_t> indices_of(const SparseView& list) {
+  return {list.indices, *list.count};
+}
+
+std::size_t place(std::span<const std::uint32_t> indices, std::uint64_t index) {
+  return static_cast<std::size_t>(
+      std::lower_bound(indices.begin(), indices.end(), index) -
+      indices.begin());
+}
+
+}  // namespace
+
+std::size_t count_union(std::span<const SparseView> lists) {
   constexpr std::size_t kFew = 1 << 10;
   constexpr unsigned kBlock = 10;  // indices of a sampled block, as a power
   std::size_t total = 0;
   std::uint32_t end = 0;
-  for (const Entries& list : lists) {
-    total += list.size();
-    if (list.size() > 0) end = std::max(end, list.indices.back());
+  for (const SparseView& list : lists) {
+    const auto indices = indices_of(list);
+    total += indices.size();
+    if (!indices.empty()) end = std::max(end, indices.back());
   }
   // Every so many blocks, so that about kFew entries are looked at.
   const std::uint64_t stride = 1 + total / kFew;
   std::size_t looked_at = 0;
   std::size_t found = 0;
-  std::vector<std::uint32_t> block;
+  thread_local std::vector<std::uint32_t> block;
   for (std::uint64_t start = 0; start <= end; start += stride << kBlock) {
     block.clear();
-    for (const Entries& list : lists) {
-      const auto from =
-          std::lower_bound(list.indices.begin(), list.indices.end(), start);
-      const auto to = std::lower_bound(from, list.indices.end(),
-                                       start + (std::uint64_t{1} << kBlock));
-      block.insert(block.end(), from, to);
+    for (const SparseView& list : lists) {
+      const auto indices = indices_of(list);
+      const std::size_t from = place(indices, start);
+      const std::size_t to =
+          place(indices, start + (std::uint64_t{1} << kBlock));
+      const auto part = indices.subspan(from, to - from);
+      block.insert(block.end(), part.begin(), part.end());
     }
     looked_at += block.size();
     std::sort(block.begin(), block.end());
@@ -121,25 +137,25 @@ std::size_t count_union(std::span<const Entries> lists) {
                                   static_cast<double>(looked_at));
 }
 
-double skew_of(std::span<const Entries> lists, std::uint64_t n,
+double skew_of(std::span<const SparseView> lists, std::uint64_t n,
                std::size_t ranges) {
-  std::vector<double> counts(ranges, 0);
+  double most = 0;
   double total = 0;
-  for (const Entries& list : lists) {
-    auto from = list.indices.begin();
-    for (std::size_t r = 0; r < ranges; ++r) {
-      const auto to = std::lower_bound(
-          from, list.indices.end(),
-          static_cast<std::uint64_t>(static_cast<unsigned __int128>(n) *
-                                     (r + 1) / ranges));
-      counts[r] += static_cast<double>(to - from);
-      from = to;
+  for (std::size_t r = 0; r < ranges; ++r) {
+    const auto bound = [&](std::size_t i) {
+      return static_cast<std::uint64_t>(static_cast<unsigned __int128>(n) * i /
+                                        ranges);
+    };
+    double count = 0;
+    for (const SparseView& list : lists) {
+      const auto indices = indices_of(list);
+      count += static_cast<double>(place(indices, bound(r + 1)) -
+                                   place(indices, bound(r)));
     }
-    total += static_cast<double>(list.size());
+    most = std::max(most, count);
+    total += count;
   }
-  if (total == 0) return 1;
-  return *std::max_element(counts.begin(), counts.end()) *
-         static_cast<double>(ranges) / total;
+  return total > 0 ? most * static_cast<double>(ranges) / total : 1;
 }
 
 }  // namespace sluice

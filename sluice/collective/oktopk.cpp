@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <limits>
 #include <numeric>
 
-#include "sluice/collective/exchange.h"
-#include "sluice/collective/ranked.h"
+#include "sluice/collective/patterns.h"
 
 namespace sluice {
 namespace {
@@ -22,37 +21,31 @@ std::uint64_t share(std::uint64_t whole, std::size_t part, std::size_t parts) {
                                     part / parts);
 }
 
-// Everybody's numbers, by rank.
-std::vector<std::vector<std::uint64_t>> gather_numbers(
-    Communicator& comm, std::uint32_t phase,
-    const std::vector<std::uint64_t>& mine) {
-  send_to_others(comm, phase, std::as_bytes(std::span(mine)));
-  std::vector<std::vector<std::uint64_t>> all(comm.size(), mine);
+// Everybody's numbers, one rank's after another.
+void gather_numbers(Communicator& comm, std::uint32_t phase,
+                    std::span<const std::uint64_t> mine,
+                    std::vector<std::uint64_t>& all) {
+  Frame frame = frame_of(comm, std::as_bytes(mine));
+  send_to_others(comm, phase, frame);
+  all.resize(comm.size() * mine.size());
+  const auto of = [&](std::size_t rank) {
+    return std::span(all).subspan(rank * mine.size(), mine.size());
+  };
+  std::copy(mine.begin(), mine.end(), of(comm.rank()).begin());
   for_others(comm, [&](std::size_t peer) {
     const auto bytes = comm.receive(peer, phase);
-    const auto out = std::as_writable_bytes(std::span(all[peer]));
+    const auto out = std::as_writable_bytes(of(peer));
     if (bytes.size() != out.size()) {
       comm.reject(peer, "another number of numbers than was due");
     }
     std::copy(bytes.begin(), bytes.end(), out.begin());
   });
-  return all;
-}
-
-void append(const Entries& from, std::uint64_t offset, Entries& to) {
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    to.add(static_cast<std::uint32_t>(from.indices[i] + offset),
-           from.values[i]);
-  }
 }
 
 // Entries number begin to end.
-Entries cut(const Entries& from, std::size_t begin, std::size_t end) {
-  Entries out;
-  for (std::size_t i = begin; i < end; ++i) {
-    out.add(from.indices[i], from.values[i]);
-  }
-  return out;
+ListView cut(const ListView& from, std::size_t begin, std::size_t end) {
+  return {from.indices.subspan(begin, end - begin),
+          from.values.subspan(begin, end - begin)};
 }
 
 }  // namespace
@@ -93,109 +86,121 @@ void Oktopk::load(std::span<const double> values) {
   }
 }
 
+// Whether the regions are of so many ranks and elements; a checkpoint may say
+// anything.
+bool Oktopk::fits(std::size_t ranks, std::uint64_t n) const {
+  const std::vector<std::uint64_t>& b = next_.bounds;
+  return b.size() == ranks + 1 && b.front() == 0 && b.back() == n &&
+         std::is_sorted(b.begin(), b.end());
+}
+
 // Boundaries that split this rank's entries evenly, averaged over the ranks.
-void Oktopk::make_regions(Communicator& comm, const Contribution& mine) {
+void Oktopk::make_regions(Communicator& comm, const ListView& selected,
+                          std::uint64_t n) {
   const std::size_t size = comm.size();
-  const auto& indices = mine.selected.indices;
+  const auto& indices = selected.indices;
   std::vector<std::uint64_t> own(size - 1);
   for (std::size_t i = 1; i < size; ++i) {
-    own[i - 1] = indices.empty() ? share(mine.n, i, size)
+    own[i - 1] = indices.empty() ? share(n, i, size)
                                  : indices[share(indices.size(), i, size)];
   }
   next_.bounds.assign(size + 1, 0);
-  for (const auto& theirs : gather_numbers(comm, kBounds, own)) {
-    for (std::size_t i = 1; i < size; ++i) next_.bounds[i] += theirs[i - 1];
+  gather_numbers(comm, kBounds, own, numbers_);
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    next_.bounds[1 + i % (size - 1)] += numbers_[i];
   }
   for (std::size_t i = 1; i < size; ++i) {
-    next_.bounds[i] = std::min(next_.bounds[i] / size, mine.n);
+    next_.bounds[i] = std::min(next_.bounds[i] / size, n);
   }
-  next_.bounds[size] = mine.n;
-  if (!std::is_sorted(next_.bounds.begin(), next_.bounds.end())) {
+  next_.bounds[size] = n;
+  if (!fits(size, n)) {
     comm.reject((comm.rank() + 1) % size, "boundaries out of order");
   }
 }
 
 // Split and reduce: mine_ becomes the sums of this rank's region. Returns the
 // largest k of all ranks.
-std::uint64_t Oktopk::sum_regions(Communicator& comm,
+std::uint64_t Oktopk::sum_regions(Communicator& comm, ListCoder& coder,
+                                  const ListView& selected,
                                   const Contribution& mine) {
   const std::vector<std::uint64_t>& b = next_.bounds;
   const std::size_t me = comm.rank();
-  lists_.resize(comm.size());
+  const auto part = [&](std::size_t r, HostList& to) {
+    shift(slice(selected, b[r], b[r + 1]), b[r], to);
+    clip_forms(mine.forms, b[r], b[r + 1], forms_);
+  };
   for_others(comm, [&](std::size_t peer) {
-    send_ranked(comm, peer, kPush,
-                {slice(mine.selected, b[peer], b[peer + 1]), mine.k},
-                b[peer + 1] - b[peer]);
+    part(peer, scratch_);
+    Frame frame = encode_ranked(coder, comm, scratch_, forms_, mine.k);
+    comm.send(peer, kPush, frame);
   });
-  lists_[me] = slice(mine.selected, b[me], b[me + 1]);
+  lists_.resize(comm.size());
+  part(me, lists_[me]);
   std::uint64_t k = mine.k;
   for_others(comm, [&](std::size_t peer) {
-    Ranked got;
-    receive_ranked(comm, peer, kPush, b[me + 1] - b[me], got);
-    lists_[peer] = std::move(got.entries);
-    k = std::max(k, got.k);
+    k = std::max(k, receive_ranked(coder, comm, peer, kPush, forms_,
+                                   lists_[peer]));
   });
   merge_all(lists_, scratch_);
   mine_.clear();
-  append(lists_[0], b[me], mine_);
-  return std::min(k, mine.n);
+  mine_.append(lists_[0], static_cast<std::uint32_t>(b[me]));
+  return std::min(k, mine.n());
 }
 
 // mine_ of every rank, in rank order, which is the order of indices.
-void Oktopk::gather(Communicator& comm, bool by_region, std::uint64_t n,
-                    Entries& out) {
+void Oktopk::gather(Communicator& comm, ListCoder& coder, bool by_region,
+                    std::uint64_t n, HostList& out) {
   const std::vector<std::uint64_t>& b = next_.bounds;
   const auto begin = [&](std::size_t r) { return by_region ? b[r] : 0; };
   const auto end = [&](std::size_t r) { return by_region ? b[r + 1] : n; };
   const std::size_t me = comm.rank();
-  send_to_others(comm, kGather,
-                 encode(slice(mine_, begin(me), end(me)), end(me) - begin(me)));
+  shift(mine_, begin(me), lists_[me]);
+  Frame frame = coder.encode(comm, lists_[me], end(me) - begin(me));
+  send_to_others(comm, kGather, frame);
   for_others(comm, [&](std::size_t peer) {
-    receive_entries(comm, peer, kGather, end(peer) - begin(peer), lists_[peer]);
+    coder.receive(comm, peer, kGather, end(peer) - begin(peer), lists_[peer]);
   });
-  lists_[me] = slice(mine_, begin(me), end(me));
   out.clear();
   for (std::size_t r = 0; r < comm.size(); ++r) {
-    append(lists_[r], begin(r), out);
+    out.append(lists_[r], static_cast<std::uint32_t>(begin(r)));
   }
 }
 
-void Oktopk::deliver_exactly(Communicator& comm, std::uint64_t k,
-                             Entries& sum) {
-  Entries all;
-  gather(comm, true, 0, all);
-  sum = largest(all, k);
-  next_.threshold = sum.size() == 0 ? 0.0 : 1e300;
-  for (const float v : sum.values) {
-    next_.threshold = std::min(next_.threshold, std::abs(double(v)));
+void Oktopk::deliver_exactly(Communicator& comm, ListCoder& coder,
+                             std::uint64_t k) {
+  gather(comm, coder, true, 0, scratch_);
+  largest(scratch_, k, sum_);
+  float least = std::numeric_limits<float>::infinity();
+  for (const float v : ListView(sum_).values) {
+    least = std::min(least, std::abs(v));
   }
+  next_.threshold = sum_.size() == 0 ? 0.0 : static_cast<double>(least);
 }
 
-// Cuts mine_ to its share of the cap; what every rank then has.
-std::vector<std::uint64_t> Oktopk::agree_on_sizes(Communicator& comm,
-                                                  std::uint64_t k) {
-  std::vector<std::uint64_t> sizes;
-  for (const auto& theirs : gather_numbers(comm, kSizes, {mine_.size()})) {
-    sizes.push_back(theirs[0]);
-  }
+// Cuts mine_ to its share of the cap; numbers_ are what every rank then has.
+void Oktopk::agree_on_sizes(Communicator& comm, std::uint64_t k) {
+  std::vector<std::uint64_t>& sizes = numbers_;
+  const std::uint64_t size = mine_.size();
+  gather_numbers(comm, kSizes, {&size, 1}, sizes);
   const auto total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   const double most = std::floor(params_.cap * static_cast<double>(k));
   if (total > most) {
     for (std::uint64_t& s : sizes) {
       s = static_cast<std::uint64_t>(static_cast<double>(s) * (most / total));
     }
-    mine_ = largest(mine_, sizes[comm.rank()]);
+    largest(mine_, sizes[comm.rank()], scratch_);
+    std::swap(mine_, scratch_);
   }
-  return sizes;
 }
 
-// Moves entries so that every rank has as many to tell; ranks keep their order.
-void Oktopk::level(Communicator& comm, std::uint64_t n,
-                   const std::vector<std::uint64_t>& sizes) {
+// Moves entries so that every rank has as many for the others; ranks keep their
+// order.
+void Oktopk::level(Communicator& comm, ListCoder& coder, std::uint64_t n) {
+  const std::vector<std::uint64_t>& sizes = numbers_;
   const std::size_t size = comm.size();
   std::vector<std::uint64_t> starts(size + 1, 0);
   std::partial_sum(sizes.begin(), sizes.end(), starts.begin() + 1);
-  // What rank a has of what rank b is to tell, as positions in all.
+  // What rank a has of what rank b is to send, as positions in all.
   const auto overlap = [&](std::size_t a, std::size_t b) {
     return std::pair(std::max(starts[a], share(starts[size], b, size)),
                      std::min(starts[a + 1], share(starts[size], b + 1, size)));
@@ -204,62 +209,69 @@ void Oktopk::level(Communicator& comm, std::uint64_t n,
   const auto own = [&](std::size_t peer) {
     const auto [begin, end] = overlap(me, peer);
     return begin < end ? cut(mine_, begin - starts[me], end - starts[me])
-                       : Entries{};
+                       : ListView{};
   };
   for_others(comm, [&](std::size_t peer) {
     const auto [begin, end] = overlap(me, peer);
-    if (begin < end) comm.send(peer, kLevel, encode(own(peer), n));
+    if (begin >= end) return;
+    Frame frame = coder.encode(comm, own(peer), n);
+    comm.send(peer, kLevel, frame);
   });
-  lists_[me] = own(me);
+  lists_[me].assign(own(me));
   for_others(comm, [&](std::size_t peer) {
     const auto [begin, end] = overlap(peer, me);
     lists_[peer].clear();
-    if (begin < end) receive_entries(comm, peer, kLevel, n, lists_[peer]);
+    if (begin < end) coder.receive(comm, peer, kLevel, n, lists_[peer]);
   });
   mine_.clear();
-  for (const Entries& list : lists_) append(list, 0, mine_);
+  for (const HostList& list : lists_) mine_.append(list, 0);
 }
 
-void Oktopk::deliver_above(Communicator& comm, std::uint64_t n, std::uint64_t k,
-                           Entries& sum) {
-  Entries picked;
+void Oktopk::deliver_above(Communicator& comm, ListCoder& coder,
+                           std::uint64_t n, std::uint64_t k) {
+  scratch_.reset(mine_.size());
+  std::size_t picked = 0;
   for (std::size_t i = 0; i < mine_.size(); ++i) {
-    if (std::abs(double(mine_.values[i])) >= next_.threshold) {
-      picked.add(mine_.indices[i], mine_.values[i]);
-    }
+    scratch_.indices()[picked] = mine_.indices()[i];
+    scratch_.values()[picked] = mine_.values()[i];
+    picked += std::abs(double(mine_.values()[i])) >= next_.threshold ? 1U : 0U;
   }
-  mine_ = std::move(picked);
-  const std::vector<std::uint64_t> sizes = agree_on_sizes(comm, k);
+  scratch_.shrink(picked);
+  std::swap(mine_, scratch_);
+  agree_on_sizes(comm, k);
+  const std::vector<std::uint64_t>& sizes = numbers_;
   const auto total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
   const auto most =
       static_cast<double>(*std::max_element(sizes.begin(), sizes.end()));
   const bool skewed =
       most * static_cast<double>(comm.size()) > params_.balance * total;
-  if (skewed) level(comm, n, sizes);
-  gather(comm, !skewed, n, sum);
+  if (skewed) level(comm, coder, n);
+  gather(comm, coder, !skewed, n, sum_);
   const double wanted = static_cast<double>(k);
   if (total < params_.low * wanted) next_.threshold /= params_.lower;
   if (total > params_.high * wanted) next_.threshold *= params_.raise;
 }
 
-void Oktopk::run(Communicator& comm, const Contribution& mine, Delivery& out) {
+void Oktopk::run(Communicator& comm, ExchangeContext& context,
+                 const Contribution& mine, Delivery& out) {
   next_ = state_;
   const auto every = [&](std::int64_t steps) {
     return state_.step % static_cast<std::uint64_t>(steps) == 0;
   };
-  if (every(params_.tau) || next_.bounds.back() != mine.n ||
-      next_.bounds.size() != comm.size() + 1) {
-    make_regions(comm, mine);
+  ListCoder& coder = context.coder();
+  const ListView selected = context.host_view(mine);
+  if (every(params_.tau) || !fits(comm.size(), mine.n())) {
+    make_regions(comm, selected, mine.n());
   }
-  const std::uint64_t k = sum_regions(comm, mine);
-  out.sum.lists.resize(1);
+  const std::uint64_t k = sum_regions(comm, coder, selected, mine);
   if (every(params_.tau_prime)) {
-    deliver_exactly(comm, k, out.sum.lists[0]);
+    deliver_exactly(comm, coder, k);
   } else {
-    deliver_above(comm, mine.n, k, out.sum.lists[0]);
+    deliver_above(comm, coder, mine.n(), k);
   }
-  out.returned.lists.resize(1);
-  out.returned.lists[0] = outside(mine.selected, out.sum.lists[0].indices);
+  outside(selected, ListView(sum_).indices, returned_);
+  out.sum.lists.push_back(sum_.view());
+  out.returned.lists.push_back(returned_.view());
 }
 
 }  // namespace sluice

@@ -43,26 +43,32 @@ class Oktopk final : public SparseAllreduce {
     std::vector<std::uint64_t> bounds;  // of the regions; P + 1
   };
 
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
-  void make_regions(Communicator& comm, const Contribution& mine);
-  std::uint64_t sum_regions(Communicator& comm, const Contribution& mine);
-  void deliver_exactly(Communicator& comm, std::uint64_t k, Entries& sum);
-  void deliver_above(Communicator& comm, std::uint64_t n, std::uint64_t k,
-                     Entries& sum);
-  std::vector<std::uint64_t> agree_on_sizes(Communicator& comm,
-                                            std::uint64_t k);
-  void level(Communicator& comm, std::uint64_t n,
-             const std::vector<std::uint64_t>& sizes);
-  void gather(Communicator& comm, bool by_region, std::uint64_t n,
-              Entries& out);
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
+  bool fits(std::size_t ranks, std::uint64_t n) const;
+  void make_regions(Communicator& comm, const ListView& selected,
+                    std::uint64_t n);
+  std::uint64_t sum_regions(Communicator& comm, ListCoder& coder,
+                            const ListView& selected,
+                            const Contribution& mine);
+  void deliver_exactly(Communicator& comm, ListCoder& coder, std::uint64_t k);
+  void deliver_above(Communicator& comm, ListCoder& coder, std::uint64_t n,
+                     std::uint64_t k);
+  void agree_on_sizes(Communicator& comm, std::uint64_t k);
+  void level(Communicator& comm, ListCoder& coder, std::uint64_t n);
+  void gather(Communicator& comm, ListCoder& coder, bool by_region,
+              std::uint64_t n, HostList& out);
 
   Params params_;
   State state_;  // of the last step that was committed
   State next_;
-  std::vector<Entries> lists_;
-  Entries mine_;  // what this rank has to tell, by global index
-  Entries scratch_;
+  std::vector<HostList> lists_;
+  HostList mine_;  // what this rank has for the others, by global index
+  HostList sum_;
+  HostList returned_;
+  HostList scratch_;
+  std::vector<SegmentForm> forms_;
+  std::vector<std::uint64_t> numbers_;  // everybody's
 };
 
 }  // namespace sluice

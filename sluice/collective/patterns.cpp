@@ -1,4 +1,4 @@
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 
 #include <bit>
 
@@ -20,22 +20,21 @@ std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
   return all;
 }
 
-Bytes broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
-                Bytes bytes) {
+Frame broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
+                Frame frame) {
   const std::size_t size = comm.size();
   const std::size_t place = (comm.rank() + size - root) % size;
   std::size_t down = std::bit_ceil(size);
   if (place != 0) {
     down = place & (~place + 1);  // its lowest bit: from the rank without it
-    const auto got = comm.receive((root + place - down) % size, phase);
-    bytes.assign(got.begin(), got.end());
+    frame = comm.receive_frame((root + place - down) % size, phase);
   }
   for (down /= 2; down > 0; down /= 2) {
     if (place + down < size) {
-      comm.send((root + place + down) % size, phase, bytes);
+      comm.send((root + place + down) % size, phase, frame);
     }
   }
-  return bytes;
+  return frame;
 }
 
 Fold::Fold(std::size_t r, std::size_t size)

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 
 #include "sluice/comm/communicator.h"
@@ -18,8 +19,15 @@ void for_others(const Communicator& comm, F&& f) {
 }
 
 inline void send_to_others(Communicator& comm, std::uint32_t phase,
-                           std::span<const std::byte> bytes) {
-  for_others(comm, [&](std::size_t peer) { comm.send(peer, phase, bytes); });
+                           Frame& frame) {
+  for_others(comm, [&](std::size_t peer) { comm.send(peer, phase, frame); });
+}
+
+// A frame of its own for these bytes.
+inline Frame frame_of(Communicator& comm, std::span<const std::byte> bytes) {
+  Frame frame = comm.make_frame(bytes.size());
+  std::copy(bytes.begin(), bytes.end(), frame.payload().begin());
+  return frame;
 }
 
 // A call of its own: everybody's bytes, by rank, on rank 0; nothing on the
@@ -28,9 +36,9 @@ std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
                                    std::uint64_t step,
                                    std::span<const std::byte> mine);
 
-// Sends `bytes` of `root` to all, down a binomial tree; returns them.
-Bytes broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
-                Bytes bytes);
+// Sends the frame of `root` to all, down a binomial tree; returns it.
+Frame broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
+                Frame frame);
 
 // Ranks folded to a power of two: even ranks below 2 * rest are passive and
 // leave their part to the rank above them.
@@ -38,7 +46,8 @@ struct Fold {
   Fold(std::size_t rank, std::size_t size);
 
   bool passive() const { return rank < 2 * rest && rank % 2 == 0; }
-  bool proxy() const { return rank < 2 * rest && rank % 2 == 1; }
+  bool proxy() const { return is_proxy(rank); }
+  bool is_proxy(std::size_t r) const { return r < 2 * rest && r % 2 == 1; }
   std::size_t partner() const { return passive() ? rank + 1 : rank - 1; }
   // Among the active ranks, and back.
   std::size_t virtual_rank() const {

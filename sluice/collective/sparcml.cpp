@@ -1,78 +1,107 @@
 #include "sluice/collective/sparcml.h"
 
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 
 namespace sluice {
 
-void SparcmlRd::run(Communicator& comm, const Contribution& mine,
-                    Delivery& out) {
+void SparcmlRd::run(Communicator& comm, ExchangeContext& context,
+                    const Contribution& mine, Delivery& out) {
   constexpr std::uint32_t kFold = 0;
   constexpr std::uint32_t kUnfold = 1;
   constexpr std::uint32_t kRounds = 2;
   const Fold fold(comm.rank(), comm.size());
-  const std::uint64_t n = mine.n;
-  out.sum.lists.resize(1);
-  Entries& list = out.sum.lists[0];
-  list = mine.selected;
+  const std::uint64_t n = mine.n();
+  ListCoder& coder = context.coder();
+  ListView list = context.host_view(mine);
+  // What was selected travels in its own forms, sums as they are. Who folds a
+  // pair sends a sum in the first round, and its peer may not.
+  const auto send = [&](std::size_t peer, std::uint32_t phase, bool sum) {
+    Frame frame = sum ? coder.encode(comm, list, n)
+                      : coder.encode(comm, list, mine.forms);
+    comm.send(peer, phase, frame);
+  };
+  const auto receive = [&](std::size_t peer, std::uint32_t phase, bool sum,
+                           HostList& to) {
+    if (sum) {
+      coder.receive(comm, peer, phase, n, to);
+    } else {
+      coder.receive(comm, peer, phase, mine.forms, to);
+    }
+  };
   // The lower rank's first on both sides, so that both round alike.
   const auto add = [&](bool mine_first) {
-    merge(mine_first ? list : other_, mine_first ? other_ : list, scratch_);
-    std::swap(list, scratch_);
+    if (mine_first) {
+      merge(list, other_, scratch_);
+    } else {
+      merge(other_, list, scratch_);
+    }
+    std::swap(sum_, scratch_);
+    list = sum_;
   };
   if (fold.passive()) {
-    comm.send(fold.partner(), kFold, encode_filled(list, n, mine.values));
-    receive_entries(comm, fold.partner(), kUnfold, n, list);
+    send(fold.partner(), kFold, false);
+    receive(fold.partner(), kUnfold, true, sum_);
+    out.sum.lists.push_back(sum_.view());
     return;
   }
   if (fold.proxy()) {
-    receive_entries(comm, fold.partner(), kFold, n, other_);
+    receive(fold.partner(), kFold, false, other_);
     add(false);
   }
-  ValueForm form = fold.proxy() ? ValueForm::kFp32 : mine.values;
   for (std::size_t bit = 1; bit < fold.power; bit *= 2) {
     const std::size_t peer = fold.real_rank(fold.virtual_rank() ^ bit);
     const auto phase = kRounds + static_cast<std::uint32_t>(bit);
-    comm.send(peer, phase, encode_filled(list, n, form));
-    receive_entries(comm, peer, phase, n, other_);
+    send(peer, phase, bit > 1 || fold.proxy());
+    receive(peer, phase, bit > 1 || fold.is_proxy(peer), other_);
     add(comm.rank() < peer);
-    form = ValueForm::kFp32;  // sums from here on
   }
-  if (fold.proxy()) comm.send(fold.partner(), kUnfold, encode_filled(list, n));
+  if (fold.proxy()) send(fold.partner(), kUnfold, true);
+  out.sum.lists.push_back(sum_.view());
 }
 
-void SparcmlSplit::run(Communicator& comm, const Contribution& mine,
-                       Delivery& out) {
+void SparcmlSplit::run(Communicator& comm, ExchangeContext& context,
+                       const Contribution& mine, Delivery& out) {
   constexpr std::uint32_t kPush = 0;
   constexpr std::uint32_t kPull = 1;
   const std::size_t size = comm.size();
+  ListCoder& coder = context.coder();
+  const ListView selected = context.host_view(mine);
   const auto begin = [&](std::size_t r) {
-    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(mine.n) *
-                                      r / size);
+    return static_cast<std::uint64_t>(
+        static_cast<unsigned __int128>(mine.n()) * r / size);
   };
   const auto width = [&](std::size_t r) { return begin(r + 1) - begin(r); };
-  const auto part = [&](std::size_t r) {
-    return slice(mine.selected, begin(r), begin(r + 1));
+  // A rank's range, its indices counted from where the range begins.
+  const auto part = [&](std::size_t r, HostList& to) {
+    shift(slice(selected, begin(r), begin(r + 1)), begin(r), to);
+    clip_forms(mine.forms, begin(r), begin(r + 1), forms_);
   };
   for_others(comm, [&](std::size_t peer) {
-    comm.send(peer, kPush, encode_filled(part(peer), width(peer), mine.values));
+    part(peer, scratch_);
+    Frame frame = coder.encode(comm, scratch_, forms_);
+    comm.send(peer, kPush, frame);
   });
   const std::size_t me = comm.rank();
   parts_.resize(size);
-  parts_[me] = part(me);
+  part(me, parts_[me]);
   for_others(comm, [&](std::size_t peer) {
-    receive_entries(comm, peer, kPush, width(me), parts_[peer]);
+    coder.receive(comm, peer, kPush, std::span<const SegmentForm>(forms_),
+                  parts_[peer]);
   });
   merge_all(parts_, scratch_);
-  send_to_others(comm, kPull, encode_filled(parts_[0], width(me)));
-  std::vector<Entries>& lists = out.sum.lists;
-  lists.resize(size);
-  std::swap(lists[me], parts_[0]);
+  Frame frame = coder.encode(comm, parts_[0], width(me));
+  send_to_others(comm, kPull, frame);
+  sums_.resize(size);
+  std::swap(sums_[me], parts_[0]);
   for_others(comm, [&](std::size_t peer) {
-    receive_entries(comm, peer, kPull, width(peer), lists[peer]);
+    coder.receive(comm, peer, kPull, width(peer), sums_[peer]);
   });
   for (std::size_t r = 0; r < size; ++r) {
     const auto first = static_cast<std::uint32_t>(begin(r));
-    for (std::uint32_t& j : lists[r].indices) j += first;
+    for (std::size_t i = 0; i < sums_[r].size(); ++i) {
+      sums_[r].indices()[i] += first;
+    }
+    out.sum.lists.push_back(sums_[r].view());
   }
 }
 

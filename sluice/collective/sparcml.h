@@ -18,16 +18,16 @@ class SparcmlRd final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
 
-  Entries other_;
-  Entries scratch_;
+  HostList sum_;
+  HostList other_;
+  HostList scratch_;
 };
 
 // SparCML, split and all-gather: rank r sums the r-th of P equal ranges of
-// indices and sends it to all. A range that is denser coded than dense travels
-// dense.
+// indices and sends it to all.
 class SparcmlSplit final : public SparseAllreduce {
  public:
   static constexpr std::string_view kName = "sparcml-split";
@@ -40,11 +40,13 @@ class SparcmlSplit final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
 
  private:
-  void run(Communicator& comm, const Contribution& mine,
-           Delivery& out) override;
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
 
-  std::vector<Entries> parts_;
-  Entries scratch_;
+  std::vector<HostList> parts_;  // by sender
+  std::vector<HostList> sums_;   // by range
+  HostList scratch_;
+  std::vector<SegmentForm> forms_;
 };
 
 }  // namespace sluice

@@ -4,19 +4,55 @@
 
 namespace sluice {
 
-void SparseAllreduce::reduce(Communicator& comm, const Contribution& mine,
-                             Delivery& out) {
-  const Entries& selected = mine.selected;
-  require(selected.values.size() == selected.indices.size(), "[", name(),
-          "] every index must have a value, got ", selected.indices.size(),
-          " indices and ", selected.values.size(), " values");
-  require(selected.indices.empty() || selected.indices.back() < mine.n, "[",
-          name(), "] indices must be below ", mine.n, ", got ",
-          selected.indices.empty() ? 0 : selected.indices.back());
+void SparseAllreduce::reduce(Communicator& comm, ExchangeContext& context,
+                             const Contribution& mine, Delivery& out) {
+  std::uint64_t n = 0;
+  for (const SegmentForm& form : mine.forms) n += form.size;
+  require(n == mine.n() && mine.forms.size() == mine.block.segments(), "[",
+          name(), "] the forms must be those of the block's ",
+          mine.block.segments(), " segments with ", mine.n(),
+          " elements, got ", mine.forms.size(), " with ", n);
   comm.begin(name(), mine.step);
   out.sum.clear();
   out.returned.clear();
-  run(comm, mine, out);
+  if (comm.size() > 1) {
+    run(comm, context, mine, out);
+    return;
+  }
+  out.sum.on_host = false;
+  out.sum.lists.push_back(mine.block.view());
+}
+
+void DenseAllreduce::sum(Communicator& comm, std::uint64_t step,
+                         std::span<const float> in, std::span<float> out,
+                         std::span<float> remainders) {
+  comm.begin(name(), step);
+  if (comm.size() > 1) {
+    sum_now(comm, in, out, remainders);
+    return;
+  }
+  if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
+  std::fill(remainders.begin(), remainders.end(), 0.0F);
+}
+
+void DenseAllreduce::run(Communicator& comm, ExchangeContext& context,
+                         const Contribution& mine, Delivery& out) {
+  const ListView selected = context.host_view(mine);
+  dense_.reset(mine.n());
+  std::fill(dense_.begin(), dense_.end(), 0.0F);
+  for (std::size_t i = 0; i < selected.size(); ++i) {
+    dense_[selected.indices[i]] = selected.values[i];
+  }
+  remainders_.reset(rounds() ? mine.n() : 0);
+  sum_now(comm, {dense_.data(), dense_.size()}, {dense_.data(), dense_.size()},
+          {remainders_.data(), remainders_.size()});
+  out.sum.dense = {dense_.data(), dense_.size()};
+  returned_.clear();
+  for (std::size_t j = 0; j < remainders_.size(); ++j) {
+    if (remainders_[j] == 0) continue;
+    returned_.add(static_cast<std::uint32_t>(j), remainders_[j]);
+  }
+  out.returned.lists.push_back(returned_.view());
 }
 
 }  // namespace sluice

@@ -7,35 +7,18 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/collective/entries.h"
-#include "sluice/comm/communicator.h"
+#include "sluice/collective/exchange_context.h"
 #include "sluice/core/registry.h"
 #include "sluice/cost/model.h"
 
 namespace sluice {
 
-// What a rank brings to an exchange.
-struct Contribution {
-  const Entries& selected;
-  std::uint64_t n = 0;  // of the bucket
-  std::uint64_t k = 0;  // entries that a cutting algorithm may keep
-  std::uint64_t step = 0;
-  // How the selected values travel; what carries sums is fp32.
-  ValueForm values = ValueForm::kFp32;
-  // The accumulated gradient without the selected entries (the residual), for
-  // algorithms that deliver more than was selected. May be empty.
-  std::span<const float> rest;
-};
+class DenseAllreduce;
 
-// What comes of it. Its memory is used again in the next step.
+// The result of an exchange.
 struct Delivery {
   Pieces sum;       // over the ranks, the same bits on every rank
-  Pieces returned;  // what this rank must add to its own residual
-
-  // The sum divided by the number of ranks.
-  void write_mean(std::span<float> mean, std::size_t ranks) const {
-    sum.write(mean, 1.0F / static_cast<float>(ranks));
-  }
+  Pieces returned;  // lists that this rank must add to its own residual
 };
 
 // An algorithm that sums sparse entries over all ranks. Knows nothing of how
@@ -52,6 +35,8 @@ class SparseAllreduce {
   virtual std::string_view name() const = 0;
   // The sum of everything that was selected is delivered; nothing returns.
   virtual bool exact() const { return true; }
+  // Itself, if it can also sum vectors of which everything travels.
+  virtual DenseAllreduce* as_dense() { return nullptr; }
 
   // Needs Contribution::rest.
   virtual bool needs_rest() const { return false; }
@@ -61,8 +46,14 @@ class SparseAllreduce {
   // ranks; otherwise reduce() measures.
   virtual Network* unknown_network() { return nullptr; }
 
-  // Throws CommError, and then nothing may be committed.
-  void reduce(Communicator& comm, const Contribution& mine, Delivery& out);
+  // Throws CommError, and then nothing may be committed. One rank alone gets
+  // back what it brought.
+  void reduce(Communicator& comm, ExchangeContext& context,
+              const Contribution& mine, Delivery& out);
+
+  // Before anything is committed, once the context's stream has come so far:
+  // throws CommError if the device could not read what a peer sent.
+  virtual void verify(Communicator&) {}
 
   // After a step that all ranks voted for. Some algorithms learn from it, and
   // all ranks must learn the same. `selected`: entries over all ranks, as the
@@ -77,8 +68,32 @@ class SparseAllreduce {
   virtual void load(std::span<const double>) {}
 
  private:
-  virtual void run(Communicator& comm, const Contribution& mine,
-                   Delivery& out) = 0;
+  virtual void run(Communicator& comm, ExchangeContext& context,
+                   const Contribution& mine, Delivery& out) = 0;
+};
+
+// One that sums dense vectors of the host as well.
+class DenseAllreduce : public SparseAllreduce {
+ public:
+  DenseAllreduce* as_dense() override { return this; }
+
+  // Values are rounded on their way: what this rank rounds off is its own to
+  // keep.
+  virtual bool rounds() const { return false; }
+  // The sum of `in` over all ranks in `out`, which may be the same memory. With
+  // rounds(), `remainders` are set to what was rounded off here.
+  void sum(Communicator& comm, std::uint64_t step, std::span<const float> in,
+           std::span<float> out, std::span<float> remainders);
+
+ private:
+  void run(Communicator& comm, ExchangeContext& context,
+           const Contribution& mine, Delivery& out) override;
+  virtual void sum_now(Communicator& comm, std::span<const float> in,
+                       std::span<float> out, std::span<float> remainders) = 0;
+
+  Array<float> dense_;
+  Array<float> remainders_;
+  HostList returned_;
 };
 
 using CollectiveEntry = RegistryEntry<SparseAllreduce>;

@@ -4,79 +4,108 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
 namespace {
 
-// A flag and numbers, as a message.
-Bytes pack(bool flag, std::span<const std::uint64_t> numbers) {
-  Bytes out(1 + numbers.size_bytes(), flag ? std::byte{1} : std::byte{0});
-  if (!numbers.empty()) {
-    std::memcpy(out.data() + 1, numbers.data(), numbers.size_bytes());
-  }
-  return out;
+// What rank 0 gathers and broadcasts: this, numbers, then text.
+struct Slip {
+  std::uint64_t choice = 0;
+  std::uint64_t rank = 0;  // or step
+};
+
+Frame pack(Communicator& comm, const Slip& slip,
+           std::span<const std::uint64_t> numbers, std::string_view text) {
+  Frame frame =
+      comm.make_frame(sizeof(slip) + numbers.size_bytes() + text.size());
+  std::byte* at = frame.payload().data();
+  std::memcpy(at, &slip, sizeof(slip));
+  at += sizeof(slip);
+  if (!numbers.empty()) std::memcpy(at, numbers.data(), numbers.size_bytes());
+  at += numbers.size_bytes();
+  if (!text.empty()) std::memcpy(at, text.data(), text.size());
+  return frame;
 }
 
-bool unpack(Communicator& comm, std::size_t peer, std::span<const std::byte> in,
-            std::span<std::uint64_t> numbers) {
-  if (in.size() != 1 + numbers.size_bytes()) {
-    comm.reject(peer, concat("a vote with ", in.size(), " bytes where ",
-                             1 + numbers.size_bytes(),
+// Calls add(i, number) for each of `count` numbers; returns the text.
+template <class F>
+std::string_view unpack(Communicator& comm, std::size_t peer,
+                        std::span<const std::byte> in, std::size_t count,
+                        Slip& slip, F&& add) {
+  constexpr std::size_t kWord = sizeof(std::uint64_t);
+  const std::size_t head = sizeof(slip) + kWord * count;
+  if (in.size() >= sizeof(slip)) std::memcpy(&slip, in.data(), sizeof(slip));
+  // Only who stops has something to say.
+  const bool speaks = slip.choice == static_cast<std::uint64_t>(Ballot::kStop);
+  if (in.size() < head || (in.size() > head && !speaks)) {
+    comm.reject(peer, concat("a vote with ", in.size(), " bytes where ", head,
                              " were due; do all ranks have the same buckets?"));
   }
-  if (!numbers.empty()) {
-    std::memcpy(numbers.data(), in.data() + 1, numbers.size_bytes());
+  for (std::size_t i = 0; i < count; ++i) {
+    std::uint64_t number = 0;
+    std::memcpy(&number, in.data() + sizeof(slip) + kWord * i, kWord);
+    add(i, number);
   }
-  return in[0] == std::byte{1};
+  return {reinterpret_cast<const char*>(in.data()) + head, in.size() - head};
 }
 
 }  // namespace
 
-VoteResult vote(Communicator& comm, std::uint64_t step, bool success,
-                std::span<const std::uint64_t> counts) {
+void vote(Communicator& comm, std::uint64_t step, Ballot mine,
+          std::span<const std::uint64_t> counts, VoteResult& out,
+          std::string_view reason) {
   constexpr std::uint32_t kBallot = 1;
   constexpr std::uint32_t kDecision = 2;
   comm.begin("vote", step);
-  VoteResult verdict;
-  verdict.totals.assign(counts.begin(), counts.end());
-  bool all = success;
+  Slip slip = {static_cast<std::uint64_t>(mine), comm.rank()};
+  out.totals.assign(counts.begin(), counts.end());
+  out.reason = reason;
   if (comm.rank() != 0) {
-    comm.send(0, kBallot, pack(success, counts));
-    all = unpack(comm, 0, comm.receive(0, kDecision), verdict.totals);
+    Frame frame = pack(comm, slip, counts, reason);
+    comm.send(0, kBallot, frame);
+    const auto in = comm.receive(0, kDecision);
+    out.reason = unpack(
+        comm, 0, in, counts.size(), slip,
+        [&](std::size_t i, std::uint64_t total) { out.totals[i] = total; });
   } else {
-    std::vector<std::uint64_t> theirs(counts.size());
     for (std::size_t r = 1; r < comm.size(); ++r) {
-      all = unpack(comm, r, comm.receive(r, kBallot), theirs) && all;
-      for (std::size_t i = 0; i < theirs.size(); ++i) {
-        verdict.totals[i] += theirs[i];
-      }
+      Slip theirs;
+      const auto in = comm.receive(r, kBallot);
+      const std::string_view why = unpack(
+          comm, r, in, counts.size(), theirs,
+          [&](std::size_t i, std::uint64_t n) { out.totals[i] += n; });
+      if (theirs.choice <= slip.choice) continue;  // the lowest rank speaks
+      slip = {theirs.choice, r};
+      out.reason = why;
     }
-    send_to_others(comm, kDecision, pack(all, verdict.totals));
+    Frame frame = pack(comm, slip, out.totals, out.reason);
+    send_to_others(comm, kDecision, frame);
   }
-  verdict.decision = all ? Decision::kCommit : Decision::kRollBack;
-  return verdict;
+  out.decision = static_cast<Decision>(
+      std::min<std::uint64_t>(slip.choice, std::uint64_t(Decision::kStop)));
+  out.stopper = slip.rank;
 }
 
 VoteResult settle(Communicator& comm, const Standing& mine) {
   // Under a step of its own: ranks come here from different ones.
   comm.begin("settle", ~std::uint64_t{0});
-  std::vector<std::uint64_t> numbers = {mine.next_step};
-  numbers.insert(numbers.end(), mine.totals.begin(), mine.totals.end());
-  send_to_others(comm, 0, pack(mine.in_doubt, numbers));
+  Frame frame =
+      pack(comm, {0, mine.next_step}, mine.totals, std::string_view());
+  send_to_others(comm, 0, frame);
   std::uint64_t first = mine.next_step;
   std::uint64_t last = mine.next_step;
   VoteResult result;
   result.totals = mine.totals;
   for_others(comm, [&](std::size_t peer) {
-    std::vector<std::uint64_t> theirs(numbers.size());
-    unpack(comm, peer, comm.receive(peer, 0), theirs);
-    first = std::min(first, theirs[0]);
-    last = std::max(last, theirs[0]);
-    if (theirs[0] > mine.next_step) {
-      result.totals.assign(theirs.begin() + 1, theirs.end());
-    }
+    Slip theirs;
+    std::vector<std::uint64_t> totals(mine.totals.size());
+    unpack(comm, peer, comm.receive(peer, 0), totals.size(), theirs,
+           [&](std::size_t i, std::uint64_t total) { totals[i] = total; });
+    first = std::min(first, theirs.rank);
+    last = std::max(last, theirs.rank);
+    if (theirs.rank > mine.next_step) result.totals = std::move(totals);
   });
   const bool behind = mine.next_step < last;
   if (last - first > 1 || (behind && !mine.in_doubt)) {

@@ -2,34 +2,46 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "sluice/comm/communicator.h"
 
 namespace sluice {
 
-enum class Decision : std::uint8_t { kCommit, kRollBack };
+enum class Ballot : std::uint8_t {
+  kYes,
+  kNo,    // roll the step back and go on
+  kStop,  // roll it back and end the job
+};
+
+enum class Decision : std::uint8_t { kCommit, kRollBack, kStop };
 
 struct VoteResult {
   Decision decision = Decision::kRollBack;
   std::vector<std::uint64_t> totals;  // of what each rank counted
+  // With kStop: which rank wants to, the lowest of them, and why.
+  std::size_t stopper = 0;
+  std::string reason;
 };
 
 // One vote per step over all buckets: rank 0 gathers what everybody says and
-// tells the decision, which is to commit only if all agree. The counts ride
+// broadcasts the decision, which is to commit only if all agree. The counts ride
 // along (say the entries selected per bucket), so that all ranks learn the same
-// sums; all ranks must bring as many.
+// sums; all ranks must bring as many. `reason` goes with kStop.
 //
 // A CommError here leaves a rank that voted yes in doubt: it must keep what it
-// has staged until settle().
-VoteResult vote(Communicator& comm, std::uint64_t step, bool success,
-                std::span<const std::uint64_t> counts = {});
+// has staged until settle(). `out` is undefined then.
+void vote(Communicator& comm, std::uint64_t step, Ballot mine,
+          std::span<const std::uint64_t> counts, VoteResult& out,
+          std::string_view reason = {});
 
 // Where a rank stands after a failure.
 struct Standing {
   std::uint64_t next_step = 0;  // the first that it has not committed
   bool in_doubt = false;        // it voted yes for next_step, and heard no more
-  // Of the vote on its last step: as it heard them, or what it counted itself.
+  // Of the last vote whose decision it heard, or as many zeros.
   std::vector<std::uint64_t> totals;
 };
 

@@ -21,7 +21,7 @@ double merging(double lists, double entries, const Rates& rates) {
 }
 
 // Everybody's list to everybody.
-double direct(const Exchange& x, const Network& net, const Rates& rates) {
+double direct(const Workload& x, const Network& net, const Rates& rates) {
   const double others = x.ranks - 1;
   return others * (net.alpha + net.beta * coded_bytes(x.k, x.n)) +
          x.k * (rates.encode + others * rates.decode);
@@ -29,7 +29,7 @@ double direct(const Exchange& x, const Network& net, const Rates& rates) {
 
 // To owners, who sum, and from them to everybody; `most`: the fullest owner's
 // share over the average.
-double owned(const Exchange& x, const Network& net, const Rates& rates,
+double owned(const Workload& x, const Network& net, const Rates& rates,
              double most) {
   const double others = x.ranks - 1;
   const double push = coded_bytes(most * x.k / x.ranks, x.n / x.ranks);
@@ -41,7 +41,7 @@ double owned(const Exchange& x, const Network& net, const Rates& rates,
          merging(x.ranks, 0.5 * (x.u / x.ranks + x.k), rates);
 }
 
-double doubling(const Exchange& x, const Network& net, const Rates& rates) {
+double doubling(const Workload& x, const Network& net, const Rates& rates) {
   const auto round = [&](double count, double after) {
     return net.alpha + net.beta * coded_bytes(count, x.n) +
            count * (rates.encode + rates.decode) + after * rates.merge;
@@ -58,7 +58,7 @@ double doubling(const Exchange& x, const Network& net, const Rates& rates) {
   return seconds + (folded ? round(x.u, 0) : 0);
 }
 
-double ring(const Exchange& x, const Network& net, const Rates& rates) {
+double ring(const Workload& x, const Network& net, const Rates& rates) {
   const double hops = 2 * (x.ranks - 1);
   return hops * (net.alpha + x.n / x.ranks * (4 * net.beta + rates.dense));
 }
@@ -79,33 +79,33 @@ double independent_union(double n, double k, double ranks) {
   return n * (1 - std::pow(1 - std::min(1.0, k / n), ranks));
 }
 
-double partial_union(const Exchange& x, double p) {
+double partial_union(const Workload& x, double p) {
   if (x.k <= 0 || x.ranks <= 1) return x.k;
   const double growth = std::log(std::max(1.0, x.u / x.k)) / std::log(x.ranks);
   return std::min(x.u, x.k * std::pow(p, growth));
 }
 
-double bound_bytes(const Exchange& x, double value_bytes) {
+double bound_bytes(const Workload& x, double value_bytes) {
   if (x.ranks <= 1) return 0;
   return value_bytes * (x.k + x.u * (1 - 2 / x.ranks)) +
          log2_choose(x.n - x.k, x.u - x.k) / 8;
 }
 
-double predict(std::string_view algorithm, const Exchange& exchange,
+double predict(std::string_view algorithm, const Workload& load,
                const Network& network, const Rates& rates) {
-  if (exchange.ranks <= 1) return 0;
-  if (algorithm == "dense") return ring(exchange, network, rates);
-  if (algorithm == "allgather") return direct(exchange, network, rates);
-  if (algorithm == "sparcml-rd") return doubling(exchange, network, rates);
+  if (load.ranks <= 1) return 0;
+  if (algorithm == "dense") return ring(load, network, rates);
+  if (algorithm == "allgather") return direct(load, network, rates);
+  if (algorithm == "sparcml-rd") return doubling(load, network, rates);
   require(algorithm == "balanced" || algorithm == "sparcml-split",
           "[predict] knows dense, allgather, sparcml-rd, sparcml-split and "
           "balanced, got '",
           algorithm, "'");
   if (algorithm == "sparcml-split") {
-    return owned(exchange, network, rates, exchange.skew);
+    return owned(load, network, rates, load.skew);
   }
-  return owned(exchange, network, rates, 1) +
-         (exchange.k + exchange.u) * rates.deal;
+  return owned(load, network, rates, 1) +
+         (load.k + load.u) * rates.deal;
 }
 
 }  // namespace sluice

@@ -23,7 +23,7 @@ struct Rates {
   double dense = 1.5e-9;  // per element of a dense sum that is sent or received
 };
 
-struct Exchange {
+struct Workload {
   double n = 0;  // elements
   double k = 0;  // entries per rank, on average
   double u = 0;  // indices that any rank has
@@ -39,15 +39,15 @@ double coded_bytes(double count, double n);
 double independent_union(double n, double k, double ranks);
 
 // The same for the first p of the ranks, from what all of them have.
-double partial_union(const Exchange& exchange, double p);
+double partial_union(const Workload& load, double p);
 
 // Fewest bytes that a rank can receive on average, if all are to have the sum:
 // k + u (1 - 2 / P) values and log2 C(n - k, u - k) bits.
-double bound_bytes(const Exchange& exchange, double value_bytes = 4);
+double bound_bytes(const Workload& load, double value_bytes = 4);
 
 // Seconds that an algorithm which yields the exact sum takes: dense, allgather,
 // sparcml-rd, sparcml-split or balanced.
-double predict(std::string_view algorithm, const Exchange& exchange,
+double predict(std::string_view algorithm, const Workload& load,
                const Network& network, const Rates& rates = {});
 
 }  // namespace sluice

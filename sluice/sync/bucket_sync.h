@@ -4,7 +4,6 @@
 #include <span>
 #include <vector>
 
-#include "sluice/collective/dense.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/plan.h"
@@ -12,8 +11,9 @@
 
 namespace sluice {
 
-// One bucket's way through a step: select, exchange, apply, then commit or roll
-// back. select() may run on another thread than the rest, before it.
+// One bucket's way through a step, on the device that holds its gradients:
+// select, exchange, apply, then commit or roll back. select() may run on another
+// thread than the rest, before it.
 class BucketSync {
  public:
   struct Setup {
@@ -28,48 +28,78 @@ class BucketSync {
   virtual ~BucketSync() = default;
 
   const Bucket& bucket() const { return bucket_; }
+  const BucketPlan& plan() const { return plan_; }
 
   // Forgets the step before.
   void reset();
-  // Takes a tensor's gradient; true if it was the last one missing. Throws
-  // std::logic_error if the tensor is there already.
-  bool add(std::size_t tensor, float* gradient);
+  // Takes a tensor's gradient, to be read after the event; true if it was the
+  // last one missing. Throws std::logic_error if the tensor is there already,
+  // std::invalid_argument if it has another size.
+  bool add(std::size_t tensor, const TensorView& gradient, const Event& ready);
   bool complete() const { return missing_ == 0; }
 
-  virtual void select(Stream& stream, const StepInfo& step) = 0;
+  // Enqueues the selection.
+  void select(Stream& stream, const StepInfo& step);
   // See SparseAllreduce::unknown_network.
   virtual Network* unknown_network() { return nullptr; }
-  virtual void exchange(Communicator& comm, std::uint64_t step) = 0;
-  // Replaces the gradients by the mean over so many ranks.
-  virtual void apply(std::size_t ranks) = 0;
-  // Of the selection; of a dense bucket, once applied.
+  // Exchanges, and enqueues whatever can be applied before the vote.
+  void exchange(Communicator& comm, ExchangeContext& context,
+                std::uint64_t step);
+  // Once the context's stream has come so far: throws CommError if a peer sent
+  // what the device could not read.
+  virtual void verify(Communicator&) {}
   virtual StepReport report() const = 0;
   virtual bool is_sparse() const = 0;
-  // `selected`: over all ranks.
-  virtual void commit(Stream& stream, std::uint64_t selected) = 0;
-  virtual void roll_back(Stream& stream) = 0;
+  // Has been selected, and neither committed nor rolled back.
+  bool staged() const { return staged_; }
+  // `selected`: over all ranks. The gradients are the mean afterwards.
+  void commit(ExchangeContext& context, std::uint64_t selected);
+  // The residual holds all of the gradient, or the gradient is what it was.
+  void roll_back(ExchangeContext& context);
 
   // See GradientSync::State.
   virtual std::vector<std::byte> save_rule(Stream& stream) const = 0;
   virtual void load_rule(Stream& stream, std::span<const std::byte> bytes) = 0;
   virtual std::vector<double> save_collective() const = 0;
   virtual void load_collective(std::span<const double> values) = 0;
+  // The residual may hold what another plan or a checkpoint left there.
+  virtual void inherit_residual() {}
   // Bytes of buffers that steps use.
   virtual std::size_t memory_bytes() const = 0;
 
  protected:
+  virtual void enqueue_select(Stream& stream, const StepInfo& step) = 0;
+  virtual void run_exchange(Communicator& comm, ExchangeContext& context,
+                            std::uint64_t step) = 0;
+  virtual void on_commit(ExchangeContext& context, std::uint64_t selected) = 0;
+  virtual void on_roll_back(ExchangeContext&) {}
+
+  // How many sums were not finite, once the context's stream has come so far.
+  void fetch_bad_sums(ExchangeContext& context);
+  std::uint64_t* bad_sums() { return bad_.data<std::uint64_t>(); }
+  std::uint64_t host_bad_sums() const {
+    return *host_bad_.data<std::uint64_t>();
+  }
+
   Backend& backend_;
   Arena& arena_;
   Bucket bucket_;
-  std::vector<std::vector<std::size_t>> dims_;  // per segment
-  std::vector<float*> gradients_;               // per segment
+  std::vector<TensorView> gradients_;  // per segment
 
  private:
-  std::vector<std::size_t> tensors_;
+  BucketPlan plan_;
+  std::vector<Event> ready_;  // per segment
+  std::vector<bool> there_;
   std::size_t missing_ = 0;
+  bool staged_ = false;
+  Event selected_;
+  Buffer bad_;
+  Buffer host_bad_;
 };
 
 // Sparse, or dense if the plan's sparsifier is "none".
 std::unique_ptr<BucketSync> make_bucket_sync(const BucketSync::Setup& setup);
+std::unique_ptr<BucketSync> make_sparse_bucket(const BucketSync::Setup& setup);
+std::unique_ptr<BucketSync> make_dense_bucket(const BucketSync::Setup& setup);
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #include "sluice/sync/gradient_sync.h"
 
 #include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -8,8 +9,10 @@
 #include <thread>
 
 #include "sluice/collective/auto.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/collective/vote.h"
 #include "sluice/core/error.h"
+#include "sluice/core/hash.h"
 #include "sluice/sync/bucket_sync.h"
 
 namespace sluice {
@@ -19,6 +22,12 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0;
+  for (const char c : text) hash = mix64(hash, static_cast<unsigned char>(c));
+  return hash;
 }
 
 }  // namespace
@@ -31,33 +40,18 @@ class GradientSync::Impl {
         backend_(backend),
         tensors_(std::move(tensors)),
         options_(options),
-        stream_(backend.make_stream()) {
-    std::vector<std::size_t> memory;
+        select_stream_(backend.make_stream()),
+        context_(backend) {
     std::size_t elements = 0;
     for (const TensorInfo& t : tensors_) {
-      memory.push_back(elements);
+      memory_.push_back(elements);
       elements += shape3(t.dims).size();
     }
     arena_ = std::make_unique<Arena>(backend_, elements);
-    bucket_of_.assign(tensors_.size(), ~std::size_t{0});
-    for (const BucketPlan& plan : options_.plan.buckets) {
-      for (const std::size_t t : plan.tensors) {
-        require(t < tensors_.size(), "[sync] the plan has tensor ", t,
-                ", the model only ", tensors_.size());
-        bucket_of_[t] = buckets_.size();
-      }
-      buckets_.push_back(make_bucket_sync({.backend = backend_,
-                                           .arena = *arena_,
-                                           .plan = plan,
-                                           .tensors = tensors_,
-                                           .memory = memory,
-                                           .treatments = options_.treatments}));
-    }
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      require(bucket_of_[t] < buckets_.size(), "[sync] the plan lacks tensor ",
-              tensors_[t].name);
-    }
-    selected_.assign(buckets_.size(), false);
+    take_plan(options_.plan);
+    context_.set_watch([this](Clock::time_point start) {
+      record("encode", exchanging_, start);
+    });
     selector_ = std::thread([this] { loop(&Impl::select_all); });
     exchanger_ = std::thread([this] { loop(&Impl::exchange_all); });
   }
@@ -72,33 +66,42 @@ class GradientSync::Impl {
     exchanger_.join();
   }
 
-  void begin(std::uint64_t step, double density, std::uint64_t note) {
+  void begin(std::uint64_t step, const Densities& densities,
+             std::uint64_t note) {
     const std::lock_guard lock(mutex_);
-    if (running_ > 0 || (begun_ && !finished_)) {
+    if (open_) {
       throw std::logic_error("[sync] begin() before finish() of the last step");
     }
-    step_ = {step, options_.total_steps, density, options_.seed};
+    if (in_doubt_) {
+      throw std::logic_error(
+          "[sync] begin() while the last step is in doubt; recover() first");
+    }
+    step_ = {step, options_.total_steps, 0, options_.seed};
+    densities_ = densities;
     note_ = note;
     for (auto& bucket : buckets_) bucket->reset();
-    selected_.assign(buckets_.size(), false);
+    selected_ = 0;
     report_ = {};
     error_ = nullptr;
     failed_ = false;
-    in_doubt_ = false;
-    begun_ = true;
-    finished_ = false;
+    open_ = true;
     running_ = 2;
     ++round_;
     began_ = Clock::now();
+    backend_.wait(*select_stream_, committed_);
     changed_.notify_all();
   }
 
-  void ready(std::size_t tensor, float* gradient) {
+  void ready(std::size_t tensor, const TensorView& gradient,
+             const Event& event) {
     require(tensor < tensors_.size(), "[sync] tensors count from 0 to ",
             tensors_.size(), ", got ", tensor);
     const std::lock_guard lock(mutex_);
+    if (!open_) {
+      throw std::logic_error("[sync] ready() must come after begin()");
+    }
     const std::size_t b = bucket_of_[tensor];
-    if (!buckets_[b]->add(tensor, gradient)) return;
+    if (!buckets_[b]->add(tensor, gradient, event)) return;
     record("backward", b, began_);
     changed_.notify_all();
   }
@@ -106,6 +109,9 @@ class GradientSync::Impl {
   SyncReport finish() {
     const auto start = Clock::now();
     std::unique_lock lock(mutex_);
+    if (!open_) {
+      throw std::logic_error("[sync] finish() needs a step that has begun");
+    }
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (buckets_[b]->complete()) continue;
       throw std::logic_error(
@@ -116,38 +122,50 @@ class GradientSync::Impl {
     changed_.wait(lock, [&] { return running_ == 0; });
     report_.exposed_seconds = since(start);
     record("wait", buckets_.size(), start);
-    finished_ = true;
+    open_ = false;
     if (error_ != nullptr) std::rethrow_exception(error_);
     return report_;
   }
 
   bool recover() {
     comm_.rebuild();
-    totals_.resize(buckets_.size() + 1, 0);
+    heard_.totals.resize(buckets_.size() + 1, 0);
     const VoteResult result = settle(
-        comm_,
-        {report_.committed ? step_.step + 1 : step_.step, in_doubt_, totals_});
+        comm_, {report_.committed ? step_.step + 1 : step_.step, in_doubt_,
+                heard_.totals});
     if (in_doubt_) {
-      finish_buckets(result.decision == Decision::kCommit, result.totals);
+      const bool commit = result.decision == Decision::kCommit;
+      if (commit) heard_.totals = result.totals;
       in_doubt_ = false;
+      finish_buckets(commit);
     }
     return report_.committed;
   }
 
+  void replan(const Plan& plan) {
+    if (open_ || in_doubt_) {
+      throw std::logic_error("[sync] replan() belongs between two steps");
+    }
+    compare_plans(plan);
+    take_plan(plan);
+    options_.plan = plan;
+  }
+
   std::size_t memory_bytes() const {
-    std::size_t bytes = arena_->size() * sizeof(float);
+    std::size_t bytes =
+        arena_->size() * sizeof(float) + context_.memory_bytes();
     for (const auto& bucket : buckets_) bytes += bucket->memory_bytes();
     return bytes;
   }
 
-  State save() const {
+  State save() {
     State state;
     state.residual = fetch(arena_->residual());
     if (arena_->has_momentum()) {
       state.momentum = fetch(arena_->momentum(backend_));
     }
     for (const auto& bucket : buckets_) {
-      state.rules.push_back(bucket->save_rule(*stream_));
+      state.rules.push_back(bucket->save_rule(context_.stream()));
       state.collectives.push_back(bucket->save_collective());
     }
     return state;
@@ -164,23 +182,105 @@ class GradientSync::Impl {
                                 state.collectives.size() == buckets_.size()),
         "[sync] the saved state must be of ", buckets_.size(), " buckets, got ",
         state.rules.size());
-    backend_.copy_in(*stream_, arena_->residual(),
+    Stream& stream = context_.stream();
+    backend_.copy_in(stream, arena_->residual(),
                      std::as_bytes(std::span(state.residual)));
     if (!state.momentum.empty()) {
-      backend_.copy_in(*stream_, arena_->momentum(backend_),
+      backend_.copy_in(stream, arena_->momentum(backend_),
                        std::as_bytes(std::span(state.momentum)));
     }
     for (std::size_t b = 0; b < state.rules.size(); ++b) {
-      buckets_[b]->load_rule(*stream_, state.rules[b]);
+      buckets_[b]->load_rule(stream, state.rules[b]);
       buckets_[b]->load_collective(state.collectives[b]);
     }
-    backend_.wait(backend_.record(*stream_));
+    for (auto& bucket : buckets_) bucket->inherit_residual();
+    committed_ = backend_.record(stream);
+    backend_.wait(committed_);
   }
 
   const std::vector<TensorInfo>& tensors() const { return tensors_; }
   const Plan& plan() const { return options_.plan; }
 
  private:
+  // Throws before anything has changed. Buckets that are as they were keep what
+  // they have learned.
+  void take_plan(const Plan& plan) {
+    constexpr auto kNone = ~std::size_t{0};
+    std::vector<std::size_t> bucket_of(tensors_.size(), kNone);
+    for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
+      check_bucket(plan.buckets[b], b, bucket_of);
+    }
+    for (std::size_t t = 0; t < tensors_.size(); ++t) {
+      require(bucket_of[t] != kNone, "[sync] the plan lacks tensor ",
+              tensors_[t].name);
+    }
+    std::vector<std::unique_ptr<BucketSync>> made;
+    for (const BucketPlan& bucket : plan.buckets) {
+      made.push_back(find_bucket(bucket) != nullptr ? nullptr
+                                                    : make_bucket(bucket));
+    }
+    for (std::size_t b = 0; b < made.size(); ++b) {
+      if (made[b] != nullptr) continue;
+      made[b] = std::move(*find_bucket(plan.buckets[b]));
+    }
+    buckets_ = std::move(made);
+    bucket_of_ = std::move(bucket_of);
+    heard_.totals.clear();
+  }
+
+  void check_bucket(const BucketPlan& plan, std::size_t b,
+                    std::vector<std::size_t>& bucket_of) const {
+    require(plan.density > 0 && plan.density <= 1,
+            "[sync] densities must be above 0 and at most 1, got ",
+            plan.density, " in bucket ", b);
+    for (const std::size_t t : plan.tensors) {
+      require(t < tensors_.size(), "[sync] the plan has tensor ", t,
+              ", the model only ", tensors_.size());
+      require(bucket_of[t] > b, "[sync] the plan must have tensor ",
+              tensors_[t].name, " once, but has it in bucket ", bucket_of[t],
+              " and in bucket ", b);
+      bucket_of[t] = b;
+    }
+  }
+
+  std::unique_ptr<BucketSync>* find_bucket(const BucketPlan& plan) {
+    for (auto& bucket : buckets_) {
+      if (bucket != nullptr && bucket->plan() == plan) return &bucket;
+    }
+    return nullptr;
+  }
+
+  std::unique_ptr<BucketSync> make_bucket(const BucketPlan& plan) {
+    auto bucket = make_bucket_sync({.backend = backend_,
+                                    .arena = *arena_,
+                                    .plan = plan,
+                                    .tensors = tensors_,
+                                    .memory = memory_,
+                                    .treatments = options_.treatments});
+    // Another plan may have left something behind.
+    if (!buckets_.empty()) bucket->inherit_residual();
+    return bucket;
+  }
+
+  // All ranks must change to the same plan before the same step.
+  void compare_plans(const Plan& plan) {
+    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan))};
+    comm_.begin("replan", step_.step);
+    Frame frame = frame_of(comm_, std::as_bytes(std::span(mine)));
+    send_to_others(comm_, 0, frame);
+    std::size_t other = comm_.rank();
+    for_others(comm_, [&](std::size_t peer) {
+      const auto bytes = comm_.receive(peer, 0);
+      if (bytes.size() != sizeof(mine) ||
+          std::memcmp(bytes.data(), mine, sizeof(mine)) != 0) {
+        other = peer;
+      }
+    });
+    require(other == comm_.rank(),
+            "[sync] all ranks must take up the same plan, but rank ", other,
+            " has another than rank ", comm_.rank());
+  }
+
   // A thread's life: one call of `work` per step.
   void loop(void (Impl::*work)()) {
     std::uint64_t done = 0;
@@ -204,62 +304,46 @@ class GradientSync::Impl {
     }
   }
 
-  // False if the step has failed or the sync ends.
+  // False if the sync ends.
   template <class Condition>
   bool wait_for(Condition&& condition) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || failed_ || condition(); });
-    return !stopping_ && !failed_;
+    changed_.wait(lock, [&] { return stopping_ || condition(); });
+    return !stopping_;
   }
 
+  // Goes on after the exchange has failed: what is not selected would be lost.
   void select_all() {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (!wait_for([&] { return buckets_[b]->complete(); })) return;
       const auto start = Clock::now();
-      buckets_[b]->select(*stream_, step_);
+      StepInfo info = step_;
+      info.density = density_of(buckets_[b]->plan());
+      buckets_[b]->select(*select_stream_, info);
       report_.select_seconds += since(start);
       record("select", b, start);
       const std::lock_guard lock(mutex_);
-      selected_[b] = true;
+      selected_ = b + 1;
       changed_.notify_all();
     }
   }
 
+  double density_of(const BucketPlan& plan) const {
+    return densities_.now > 0 ? densities_.now : plan.density;
+  }
+
   void exchange_all() {
     comm_.reset_traffic();
-    bool voted = false;
+    voted_ = false;
     try {
-      double wire = 0;
-      for (std::size_t b = 0; b < buckets_.size(); ++b) {
-        if (!wait_for([&] { return bool{selected_[b]}; })) {
-          wait_for_selector();
-          finish_buckets(false, {});
-          return;
-        }
-        const auto start = Clock::now();
-        exchange(b);
-        wire += since(start);
-        record("wire", b, start);
-        const auto applied = Clock::now();
-        buckets_[b]->apply(comm_.size());
-        record("apply", b, applied);
-      }
-      std::vector<std::uint64_t> counts = count();
-      voted = true;
-      const bool sound =
-          accept_step(sum_of_reports(), options_.nonfinite, step_.step);
-      const VoteResult result = vote(comm_, step_.step, sound, counts);
-      totals_ = result.totals;
-      report_.notes = totals_.back();
-      report_.wire_seconds = wire;
-      report_.traffic = comm_.traffic();
-      finish_buckets(result.decision == Decision::kCommit, totals_);
+      if (!exchange_buckets()) return;
+      count();
+      decide();
     } catch (const CommError& e) {
-      wait_for_selector();
-      in_doubt_ = voted;
-      totals_.assign(buckets_.size(), 0);
-      if (!voted) {
-        finish_buckets(false, {});
+      if (!wait_for_selector()) return;
+      in_doubt_ = voted_;
+      if (!voted_) {
+        finish_buckets(false);
         throw;
       }
       throw CommError(
@@ -270,7 +354,29 @@ class GradientSync::Impl {
     }
   }
 
+  // False if the sync ends. What goes wrong here or in the selecting thread is
+  // told to the others, who would wait for nothing.
+  bool exchange_buckets() {
+    try {
+      for (std::size_t b = 0; b < buckets_.size(); ++b) {
+        if (!wait_for([&] { return selected_ > b || failed_; })) return false;
+        if (selected_ <= b) std::rethrow_exception(error_);
+        exchange(b);
+      }
+      // The one time in a step that the host asks for what the device found.
+      backend_.wait(backend_.record(context_.stream()));
+      for (auto& bucket : buckets_) bucket->verify(comm_);
+    } catch (const CommError&) {
+      throw;
+    } catch (const std::exception& e) {
+      comm_.abandon("exchange", step_.step, e.what());
+    }
+    return true;
+  }
+
   void exchange(std::size_t b) {
+    const auto start = Clock::now();
+    exchanging_ = b;
     // Bucket by bucket in the step's number, so that ranks with another order
     // of buckets find each other out.
     const std::uint64_t step = step_.step * buckets_.size() + b;
@@ -278,68 +384,81 @@ class GradientSync::Impl {
       if (!network_) network_ = measure_network(comm_, step);
       *network = *network_;
     }
-    const bool traced = options_.trace != nullptr && options_.trace->on();
-    const EncodeWatch watch(!traced ? EncodeWatch::Report{} : [&](auto start) {
-      record("encode", b, start);
-    });
-    buckets_[b]->exchange(comm_, step);
+    buckets_[b]->exchange(comm_, context_, step);
+    if (buckets_[b]->is_sparse()) tell_applied(b);
+    report_.exchange_seconds += since(start);
+    record("exchange", b, start);
   }
 
-  // What it has staged must not change under a roll-back.
-  void wait_for_selector() {
-    std::unique_lock lock(mutex_);
-    failed_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [&] { return running_ <= 1 || stopping_; });
+  void decide() {
+    Ballot ballot = Ballot::kYes;
+    std::string reason;
+    if (report_.nonfinite > 0) {
+      const bool stop = options_.nonfinite == NonFinite::kStop;
+      ballot = stop ? Ballot::kStop : Ballot::kNo;
+      if (stop) reason = describe_nonfinite(report_.nonfinite, step_.step);
+    }
+    voted_ = ballot == Ballot::kYes;
+    vote(comm_, step_.step, ballot, counts_, result_, reason);
+    report_.notes = result_.totals.back();
+    report_.traffic = comm_.traffic();
+    const bool commit = result_.decision == Decision::kCommit;
+    if (commit) std::swap(heard_, result_);
+    finish_buckets(commit);
+    if (!commit && result_.decision == Decision::kStop) {
+      throw std::runtime_error(concat("[sync] rank ", result_.stopper,
+                                      " stopped the job: ", result_.reason));
+    }
   }
 
-  void finish_buckets(bool commit, const std::vector<std::uint64_t>& totals) {
+  // What it has staged must not change under a roll-back. False if the sync
+  // ends, and with it all that was staged.
+  bool wait_for_selector() {
+    return wait_for([&] { return running_ <= 1; });
+  }
+
+  void finish_buckets(bool commit) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (commit) {
-        buckets_[b]->commit(*stream_, totals[b]);
-      } else {
-        buckets_[b]->roll_back(*stream_);
+      if (!commit) {
+        buckets_[b]->roll_back(context_);
+        continue;
       }
+      buckets_[b]->commit(context_, heard_.totals[b]);
+      if (!buckets_[b]->is_sparse()) tell_applied(b);
     }
     // The others may not have come as far as to measure it.
     if (!commit) network_.reset();
-    backend_.wait(backend_.record(*stream_));
+    committed_ = backend_.record(context_.stream());
+    backend_.wait(committed_);
     report_.committed = commit;
   }
 
-  StepReport sum_of_reports() {
-    StepReport sum;
-    for (const auto& bucket : buckets_) {
-      const StepReport r = bucket->report();
-      sum.budget += r.budget;
-      sum.selected += r.selected;
-      sum.nonfinite += r.nonfinite;
-      sum.lost += r.lost;
+  void tell_applied(std::size_t b) {
+    if (options_.applied) {
+      options_.applied(b, backend_.record(context_.stream()));
     }
-    return sum;
   }
 
-  std::vector<std::uint64_t> count() {
-    std::vector<std::uint64_t> counts;
+  void count() {
+    counts_.clear();
     for (const auto& bucket : buckets_) {
-      counts.push_back(bucket->report().selected);
+      const StepReport r = bucket->report();
+      counts_.push_back(r.selected);
+      report_.budget += r.budget;
+      report_.selected += r.selected;
+      report_.nonfinite += r.nonfinite;
+      report_.lost += r.lost;
       (bucket->is_sparse() ? report_.sparse_elements
                            : report_.dense_elements) += bucket->bucket().size();
     }
-    const StepReport sum = sum_of_reports();
-    report_.budget = sum.budget;
-    report_.selected = sum.selected;
-    report_.nonfinite = sum.nonfinite;
-    report_.lost = sum.lost;
-    counts.push_back(note_);
-    return counts;
+    counts_.push_back(note_);
   }
 
-  std::vector<float> fetch(const float* device) const {
+  std::vector<float> fetch(const float* device) {
     std::vector<float> host(arena_->size());
-    backend_.copy_out(*stream_, std::as_writable_bytes(std::span(host)),
-                      device);
-    backend_.wait(backend_.record(*stream_));
+    backend_.copy_out(context_.stream(),
+                      std::as_writable_bytes(std::span(host)), device);
+    backend_.wait(backend_.record(context_.stream()));
     return host;
   }
 
@@ -353,27 +472,34 @@ class GradientSync::Impl {
   Backend& backend_;
   std::vector<TensorInfo> tensors_;
   SyncOptions options_;
-  std::unique_ptr<Stream> stream_;
+  std::vector<std::size_t> memory_;  // where each tensor starts in the arena
+  std::unique_ptr<Stream> select_stream_;
+  ExchangeContext context_;
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<BucketSync>> buckets_;
   std::vector<std::size_t> bucket_of_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<bool> selected_;
+  std::size_t selected_ = 0;  // buckets
   std::uint64_t round_ = 0;
-  int running_ = 0;  // threads that are at work on the step
-  bool begun_ = false;
-  bool finished_ = true;
+  int running_ = 0;    // threads that are at work on the step
+  bool open_ = false;  // begun, and not finished
   bool stopping_ = false;
-  bool failed_ = false;  // the step: nobody need go on with it
+  bool failed_ = false;  // one of the threads has
+  bool voted_ = false;   // for the step
   bool in_doubt_ = false;
   std::exception_ptr error_;
   StepInfo step_;
+  Densities densities_;
   SyncReport report_;
-  std::vector<std::uint64_t> totals_;  // per bucket, and of the notes
-  std::optional<Network> network_;     // once measured, for all buckets
+  std::vector<std::uint64_t> counts_;  // per bucket, and of the notes
+  VoteResult result_;
+  VoteResult heard_;                // of the last step that was committed
+  std::optional<Network> network_;  // once measured, for all buckets
+  std::size_t exchanging_ = 0;
   std::uint64_t note_ = 0;
+  Event committed_;
   Clock::time_point began_;
   std::thread selector_;
   std::thread exchanger_;
@@ -386,15 +512,17 @@ GradientSync::GradientSync(Communicator& comm, Backend& backend,
           std::make_unique<Impl>(comm, backend, std::move(tensors), options)) {}
 GradientSync::~GradientSync() = default;
 
-void GradientSync::begin(std::uint64_t step, double density,
+void GradientSync::begin(std::uint64_t step, const Densities& densities,
                          std::uint64_t note) {
-  impl_->begin(step, density, note);
+  impl_->begin(step, densities, note);
 }
-void GradientSync::ready(std::size_t tensor, float* gradient) {
-  impl_->ready(tensor, gradient);
+void GradientSync::ready(std::size_t tensor, const TensorView& gradient,
+                         const Event& event) {
+  impl_->ready(tensor, gradient, event);
 }
 SyncReport GradientSync::finish() { return impl_->finish(); }
 bool GradientSync::recover() { return impl_->recover(); }
+void GradientSync::replan(const Plan& plan) { impl_->replan(plan); }
 const std::vector<TensorInfo>& GradientSync::tensors() const {
   return impl_->tensors();
 }

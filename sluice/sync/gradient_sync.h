@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -20,6 +21,16 @@ struct SyncOptions {
   NonFinite nonfinite = NonFinite::kSkip;
   std::vector<Treatment> treatments;  // per tensor, or none
   Trace* trace = nullptr;             // may be null
+  // Called on a thread of the sync's when a bucket has been applied: its
+  // gradients are the mean after the event. Sparse buckets are applied as they
+  // come, before the vote; dense ones once the step is committed.
+  std::function<void(std::size_t bucket, const Event& applied)> applied;
+};
+
+// What a density schedule says of a step, and of its end.
+struct Densities {
+  double now = 0;  // 0: what the plan says
+  double end = 0;
 };
 
 // What a step came to, on this rank.
@@ -35,42 +46,57 @@ struct SyncReport {
   Traffic traffic;
   double exposed_seconds = 0;  // that finish() waited
   double select_seconds = 0;
-  double wire_seconds = 0;  // in collectives
+  double exchange_seconds = 0;  // in collectives
 };
 
 // Runs a plan on live gradients, beside backward: takes gradients as they
 // become ready and gives averaged ones back. Knows nothing of torch.
 //
+// Gradients, residuals and what is selected are memory of the backend's device.
 // Buckets are exchanged in the plan's order on all ranks, whatever the order in
-// which gradients come. One thread selects, another exchanges and applies, so
-// that a bucket is selected while the one before it is on the wire. ready() may
-// be called from any thread, everything else from one; the communicator belongs
-// to the sync between begin() and finish().
+// which gradients come. One thread selects, another exchanges and applies, each
+// with a stream of its own, so that a bucket is selected while the one before it
+// is on the wire. ready() may be called from any thread, everything else from
+// one; the communicator belongs to the sync between begin() and finish().
 class GradientSync {
  public:
   // Throws std::invalid_argument if the plan does not fit the tensors.
   GradientSync(Communicator& comm, Backend& backend,
                std::vector<TensorInfo> tensors, const SyncOptions& options);
+  // A step that has begun is given up.
   ~GradientSync();
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  // Starts a step. `density` replaces that of every sparse bucket if above 0.
-  // `note` rides along with the vote: all ranks learn the sum (say how many
-  // wish to stop).
-  void begin(std::uint64_t step, double density = 0, std::uint64_t note = 0);
-  // The gradient of a tensor is there, contiguous. It is read, and replaced by
-  // the mean over the ranks, until finish() returns.
-  void ready(std::size_t tensor, float* gradient);
+  // Starts a step. `note` rides along with the vote: all ranks learn the sum
+  // (say how many wish to stop).
+  void begin(std::uint64_t step, const Densities& densities = {},
+             std::uint64_t note = 0);
+  // The gradient of a tensor may be read after the event. It is replaced by the
+  // mean over the ranks by the time finish() returns; nobody else may touch it
+  // until then.
+  void ready(std::size_t tensor, const TensorView& gradient,
+             const Event& event = {});
   // Waits for the rest of the step. Every tensor must have been announced; one
-  // without a gradient has zeros. Throws what went wrong: after a CommError the
-  // residuals hold all of the gradient.
+  // without a gradient has zeros.
+  //
+  // Throws what went wrong. After a CommError nothing is lost: of sparse buckets
+  // the residuals hold all of the gradient (the gradients are undefined), of
+  // dense ones the gradients are what they were. Where ranks voted to stop, all
+  // of them throw std::runtime_error with the reason.
   SyncReport finish();
 
   // After a CommError, on all ranks that go on: rebuilds the communicator and
   // ends all doubt about the step that failed. True if it was committed; the
   // gradients are then the mean.
   bool recover();
+
+  // Between two steps, on all ranks before the same one: goes on with another
+  // plan. Residuals and momenta stay where they are; buckets that are the same
+  // as before keep what their rules and collectives have learned, others start
+  // anew. Throws std::invalid_argument, and changes nothing, if the plan does
+  // not fit the tensors or ranks bring different ones.
+  void replan(const Plan& plan);
 
   const std::vector<TensorInfo>& tensors() const;
   const Plan& plan() const;

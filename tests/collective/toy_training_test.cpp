@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "exchanger.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
 #include "sluice/comm/threads/threads.h"
@@ -67,22 +68,20 @@ Training train(const std::string& sparsifier, const std::string& feedback,
     o.tensors = {{kRows, kCols}};
     Rig rig(o);
     auto allreduce = make_collective("allgather");
-    std::vector<float> update(kSize);
+    Exchanger exchanger(rig.backend());
     for (std::uint64_t step = 0; step < steps; ++step) {
       double loss = 0;
       grads[step][r] = gradient(run.weights[r], r, step, loss);
       if (r == 0 && step == 0) run.first_loss = loss;
       if (r == 0) run.last_loss = loss;
-      const Sent sent = rig.step(grads[step][r], density, false);
-      const Entries mine = {sent.indices, sent.values};
-      Delivery out;
-      allreduce->reduce(
-          *ranks[r],
-          {mine, kSize, sent.report.budget, step, rig.feedback().values(), {}},
-          out);
-      EXPECT_EQ(out.returned.size(), 0U);
-      out.write_mean(update, size);
-      if (vote(*ranks[r], step, true).decision == Decision::kCommit) {
+      rig.step(grads[step][r], density, false);
+      Feedback& staged = rig.feedback();
+      exchanger.reduce(*allreduce, *ranks[r],
+                       {staged.staged(), staged.forms(), staged.budget(), step,
+                        staged.residuals()});
+      EXPECT_TRUE(exchanger.delivery().returned.lists.empty());
+      const std::vector<float> update = exchanger.sum(1.0F / float(size));
+      if (vote_on(*ranks[r], step, true).decision == Decision::kCommit) {
         rig.commit();
       } else {
         rig.rollback();

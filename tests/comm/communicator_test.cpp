@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "exchanger.h"
 #include "ranks.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
@@ -51,11 +52,10 @@ TEST(Communicator, NamesTheRankThatNeverCalls) {
   std::vector<std::size_t> suspects(4, 99);
   run_ranks(ranks, [&](std::size_t r) {
     if (r == 2) return;  // never calls
-    const Entries mine = {{1, 5}, {1, 2}};
-    Delivery out;
+    Exchanger exchanger;
     try {
-      make_collective("sparcml-rd")
-          ->reduce(*ranks[r], {mine, 10, 2, 7, ValueForm::kFp32, {}}, out);
+      exchanger.reduce(*make_collective("sparcml-rd"), *ranks[r],
+                       {{1, 5}, {1, 2}}, {.n = 10, .step = 7});
     } catch (const CommError& e) {
       errors[r] = e.what();
       suspects[r] = e.suspect();

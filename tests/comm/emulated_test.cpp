@@ -3,6 +3,7 @@
 
 #include "sluice/comm/emulated/emulated.h"
 
+#include "exchanger.h"
 #include "ranks.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/comm/threads/threads.h"
@@ -103,9 +104,9 @@ TEST(Emulated, DenseRingTakesItsIdealTime) {
   const Link link = {0, 1e-6, {}};
   constexpr std::size_t kSize = 1 << 20;
   const double t = time_of(4, link, [](Communicator& comm) {
-    Delivery out;
-    make_collective("dense:by=ring")
-        ->reduce(comm, {Entries{}, kSize, 1, 0, ValueForm::kFp32, {}}, out);
+    Exchanger exchanger;
+    exchanger.reduce(*make_collective("dense:by=ring"), comm, {},
+                     {.n = kSize, .k = 1});
   });
   const double ideal = 2.0 * 3 / 4 * kSize * 4 * 1e-6;
   EXPECT_NEAR(t, ideal, 0.01 * ideal);

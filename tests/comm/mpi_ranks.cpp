@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "exchanger.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
 #include "sluice/comm/mpi/mpi.h"
@@ -17,10 +18,14 @@
 namespace sluice {
 namespace {
 
+using testing::Exchanger;
+using testing::Picks;
+using testing::vote_on;
+
 constexpr std::uint64_t kSize = 5000;
 
-Entries selection(std::size_t rank, std::uint64_t step) {
-  Entries mine;
+Picks selection(std::size_t rank, std::uint64_t step) {
+  Picks mine;
   for (std::uint64_t j = 0; j < kSize; ++j) {
     const std::uint64_t h = mix64(rank, step, j);
     if (h % 20 == 0) {
@@ -35,25 +40,22 @@ Entries selection(std::size_t rank, std::uint64_t step) {
 void check_collectives(Communicator& comm) {
   for (const CollectiveEntry& entry : collectives()) {
     auto collective = make_collective(entry.name);
-    const std::vector<float> rest(kSize, 0.0F);
-    Delivery out;
+    Exchanger exchanger;
     for (std::uint64_t step = 0; step < 6; ++step) {
-      const Entries mine = selection(comm.rank(), step);
-      collective->reduce(
-          comm, {mine, kSize, mine.size(), step, ValueForm::kFp32, rest}, out);
-      const std::uint64_t count[] = {mine.size()};
-      collective->commit(vote(comm, step, true, count).totals[0]);
+      const Picks mine = selection(comm.rank(), step);
+      exchanger.reduce(
+          *collective, comm, mine,
+          {.n = kSize, .step = step, .rest = std::vector<float>(kSize)});
+      collective->commit(vote_on(comm, step, true, mine.size()).totals[0]);
       if (!collective->exact()) continue;
       std::vector<float> sum(kSize, 0.0F);
       for (std::size_t r = 0; r < comm.size(); ++r) {
-        const Entries theirs = selection(r, step);
+        const Picks theirs = selection(r, step);
         for (std::size_t i = 0; i < theirs.size(); ++i) {
           sum[theirs.indices[i]] += theirs.values[i];
         }
       }
-      std::vector<float> got(kSize);
-      out.sum.write(got);
-      require(got == sum, "[test] ", entry.name, " has the wrong sum in step ",
+      require(exchanger.sum() == sum, "[test] ", entry.name, " has the wrong sum in step ",
               step);
     }
   }
@@ -93,7 +95,7 @@ void run(Communicator& comm, const std::string& what, std::size_t victim) {
     return;
   }
   auto collective = make_collective("balanced");
-  Delivery out;
+  Exchanger exchanger;
   for (std::uint64_t step = 0; step < 1000; ++step) {
     if (comm.rank() == victim && step == 3) {
       if (what == "killed") raise(SIGKILL);
@@ -101,11 +103,9 @@ void run(Communicator& comm, const std::string& what, std::size_t victim) {
       if (what == "silent") sleep(30);
       if (what == "astray") ++step;
     }
-    const Entries mine = selection(comm.rank(), step);
-    collective->reduce(
-        comm, {mine, kSize, mine.size(), step, ValueForm::kFp32, {}}, out);
-    const std::uint64_t count[] = {mine.size()};
-    collective->commit(vote(comm, step, true, count).totals[0]);
+    const Picks mine = selection(comm.rank(), step);
+    exchanger.reduce(*collective, comm, mine, {.n = kSize, .step = step});
+    collective->commit(vote_on(comm, step, true, mine.size()).totals[0]);
   }
 }
 

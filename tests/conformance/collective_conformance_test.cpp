@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "exchanger.h"
 #include "ranks.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
@@ -26,7 +27,7 @@ struct RankResult {
 // What a rank selected and what stayed behind. Whole numbers, so that sums are
 // exact in any order.
 struct Input {
-  Entries selected;
+  Picks selected;
   std::vector<float> rest;
 };
 
@@ -67,28 +68,24 @@ Input make_input(const std::string& support, std::size_t rank, std::size_t size,
 // By step, then by rank. Fewer steps where a rank fails.
 using Steps = std::vector<std::vector<RankResult>>;
 
-Steps run_steps(const std::string& name, std::size_t size,
-                const std::string& support, std::uint64_t steps,
-                const ThreadRankOptions& options = {}) {
+Steps run_steps(const std::string& name, const std::string& backend,
+                std::size_t size, const std::string& support,
+                std::uint64_t steps, const ThreadRankOptions& options = {}) {
   auto ranks = make_thread_ranks(size, options);
   Steps results(steps, std::vector<RankResult>(size));
   run_ranks(ranks, [&](std::size_t r) {
     auto collective = make_collective(name);
-    Delivery outcome;
+    Exchanger exchanger(make_backend(backend));
     for (std::uint64_t step = 0; step < steps; ++step) {
       const Input in = make_input(support, r, size, step);
       RankResult& out = results[step][r];
-      out.sum.resize(kSize);
-      out.returned.resize(kSize);
       try {
-        collective->reduce(*ranks[r],
-                           {in.selected, kSize, in.selected.size(), step,
-                            ValueForm::kFp32, in.rest},
-                           outcome);
-        outcome.sum.write(out.sum);
-        outcome.returned.write(out.returned);
-        const std::uint64_t count[] = {in.selected.size()};
-        collective->commit(vote(*ranks[r], step, true, count).totals[0]);
+        exchanger.reduce(*collective, *ranks[r], in.selected,
+                         {.n = kSize, .step = step, .rest = in.rest});
+        out.sum = exchanger.sum();
+        out.returned = exchanger.returned();
+        collective->commit(
+            vote_on(*ranks[r], step, true, in.selected.size()).totals[0]);
       } catch (const CommError& e) {
         out.error = e.what();
         return;
@@ -98,17 +95,18 @@ Steps run_steps(const std::string& name, std::size_t size,
   return results;
 }
 
-class CollectiveLaw
-    : public ::testing::TestWithParam<std::tuple<std::string, std::size_t>> {};
+class CollectiveLaw : public ::testing::TestWithParam<
+                          std::tuple<std::string, std::size_t, std::string>> {
+};
 
 // Several steps, for what algorithms learn from one for the next.
 TEST_P(CollectiveLaw, ConservesMassWithIdenticalBits) {
-  const auto& [name, size] = GetParam();
+  const auto& [name, size, backend] = GetParam();
   constexpr std::uint64_t kSteps = 4;
   const bool exact = make_collective(name)->exact();
   for (const std::string& support : support_names()) {
     SCOPED_TRACE(support);
-    const Steps run = run_steps(name, size, support, kSteps);
+    const Steps run = run_steps(name, backend, size, support, kSteps);
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       std::vector<double> selected(kSize, 0);
       std::vector<double> after(kSize, 0);
@@ -142,7 +140,7 @@ TEST_P(CollectiveLaw, ConservesMassWithIdenticalBits) {
 // Every message of every rank lost or damaged once: nobody hangs, somebody
 // notices, and no two ranks that finish disagree.
 TEST_P(CollectiveLaw, NoticesEveryLostOrDamagedMessage) {
-  const auto& [name, size] = GetParam();
+  const auto& [name, size, backend] = GetParam();
   if (size == 1) GTEST_SKIP() << "one rank sends nothing";
   for (const Fate fate : {Fate::kDrop, Fate::kCorrupt}) {
     for (std::size_t from = 0; from < size; ++from) {
@@ -150,7 +148,8 @@ TEST_P(CollectiveLaw, NoticesEveryLostOrDamagedMessage) {
         Injection injection(from, number, fate);
         ManualClock clock;
         const auto results =
-            run_steps(name, size, "random", 1, injection.options(clock))[0];
+            run_steps(name, backend, size, "random", 1,
+                      injection.options(clock))[0];
         if (!injection.hit) break;
         std::size_t failed = 0;
         const RankResult* finished = nullptr;
@@ -177,10 +176,12 @@ std::vector<std::string> collective_names() {
 INSTANTIATE_TEST_SUITE_P(
     Registry, CollectiveLaw,
     ::testing::Combine(::testing::ValuesIn(collective_names()),
-                       ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8)),
+                       ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8),
+                       ::testing::Values("cpu/portable", "fake")),
     [](const auto& c) {
       return safe_name(std::get<0>(c.param) + "_" +
-                       std::to_string(std::get<1>(c.param)));
+                       std::to_string(std::get<1>(c.param)) + "_" +
+                       std::get<2>(c.param));
     });
 
 // The vector of the literature on which the published tree loses rank 0's 1.
@@ -188,7 +189,7 @@ TEST(Gtopk, LosesNothingOnTheVectorThatBreaksTheTree) {
   constexpr std::uint32_t kA = 3;
   constexpr std::uint32_t kB = 5;
   constexpr std::uint32_t kC = 9;
-  const std::vector<Entries> lists = {
+  const std::vector<Picks> lists = {
       {{kA}, {1}}, {{kB}, {2}}, {{kA}, {5}}, {{kC}, {0.1F}}};
   const auto names = collective_names();
   if (std::find(names.begin(), names.end(), "gtopk") == names.end()) {
@@ -196,22 +197,22 @@ TEST(Gtopk, LosesNothingOnTheVectorThatBreaksTheTree) {
   }
   for (const std::string name : {"gtopk", "gtopk-tree"}) {
     auto ranks = make_thread_ranks(4);
-    std::vector<Entries> returned(4);
-    std::vector<std::vector<float>> sum(4, std::vector<float>(16));
+    std::vector<std::vector<float>> returned(4);
+    std::vector<std::vector<float>> sum(4);
     run_ranks(ranks, [&](std::size_t r) {
-      Delivery out;
-      make_collective(name)->reduce(
-          *ranks[r], {lists[r], 16, 1, 0, ValueForm::kFp32, {}}, out);
-      out.sum.write(sum[r]);
-      returned[r] = out.returned.lists[0];
+      Exchanger exchanger;
+      exchanger.reduce(*make_collective(name), *ranks[r], lists[r],
+                       {.n = 16, .k = 1});
+      sum[r] = exchanger.sum();
+      returned[r] = exchanger.returned();
     });
     EXPECT_EQ(sum[0][kA], 5.0F) << name;
-    EXPECT_EQ(returned[1].values, std::vector<float>{2}) << name;
-    EXPECT_EQ(returned[3].values, std::vector<float>{0.1F}) << name;
+    EXPECT_EQ(returned[1][kB], 2.0F) << name;
+    EXPECT_EQ(returned[3][kC], 0.1F) << name;
     // Rank 0's share of a stays with rank 0, here as contributor or as the one
     // who cut it.
-    EXPECT_EQ(returned[0].values, std::vector<float>{1}) << name;
-    EXPECT_EQ(returned[2].size(), 0U) << name;
+    EXPECT_EQ(returned[0][kA], 1.0F) << name;
+    EXPECT_EQ(returned[2], std::vector<float>(16)) << name;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 
+#include "exchanger.h"
 #include "ranks.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
@@ -28,54 +29,69 @@ struct Record {
   bool committed = false;
 };
 
-struct Job {
+struct Scenario {
   std::string collective;
   std::string sparsifier;
   std::size_t ranks = 2;
+  std::string backend = "cpu/portable";
   std::uint64_t fails_at = 99;  // step in which rank 0 votes no
 };
 
-Entries flattened(const Pieces& pieces) {
-  Entries out;
-  for (const Entries& list : pieces.lists) out = merged(out, list);
-  for (std::size_t j = 0; j < pieces.dense.size(); ++j) {
-    out.add(static_cast<std::uint32_t>(j), pieces.dense[j]);
+// One rank's residuals and its side of an exchange.
+struct Worker {
+  explicit Worker(const Scenario& job)
+      : rig(options_of(job)), exchanger(rig.backend()) {}
+
+  static Rig::Options options_of(const Scenario& job) {
+    Rig::Options options;
+    options.backend = job.backend;
+    options.sparsifier = job.sparsifier;
+    options.tensors = {{kRows, kCols}, {20}};
+    return options;
   }
-  return out;
-}
+
+  void reduce(SparseAllreduce& collective, Communicator& comm,
+              std::uint64_t step) {
+    Feedback& feedback = rig.feedback();
+    exchanger.reduce(collective, comm,
+                     {feedback.staged(), feedback.forms(), feedback.budget(),
+                      step, feedback.residuals()});
+  }
+  void commit() {
+    ExchangeContext& context = exchanger.context();
+    rig.feedback().put_back(context.stream(),
+                            context.on_device(exchanger.delivery().returned));
+    rig.backend().wait(rig.backend().record(context.stream()));
+    rig.commit();
+  }
+
+  Rig rig;
+  Exchanger exchanger;
+};
 
 // As a training step would: nothing changes before the vote.
-std::vector<std::vector<Record>> run(const Job& job) {
+std::vector<std::vector<Record>> run(const Scenario& job) {
   auto ranks = make_thread_ranks(job.ranks);
   std::vector<std::vector<Record>> records(kSteps,
                                            std::vector<Record>(job.ranks));
   run_ranks(ranks, [&](std::size_t r) {
-    Rig::Options options;
-    options.sparsifier = job.sparsifier;
-    options.tensors = {{kRows, kCols}, {20}};
-    Rig rig(options);
+    Worker worker(job);
+    Rig& rig = worker.rig;
     auto collective = make_collective(job.collective);
-    Delivery out;
     for (std::uint64_t step = 0; step < kSteps; ++step) {
       Record& record = records[step][r];
       record.before = rig.residual();
       record.gradient = gaussian(kSize, 100 * r + step + 1);
       const Sent sent = rig.step(record.gradient, 0.1, false);
-      const std::vector<float> rest = rig.residual();
-      const Entries mine = {sent.indices, sent.values};
-      collective->reduce(*ranks[r],
-                         {mine, kSize, sent.report.budget, step,
-                          rig.feedback().values(), rest},
-                         out);
+      worker.reduce(*collective, *ranks[r], step);
       const bool yes = step != job.fails_at || r != 0;
-      const std::uint64_t count[] = {mine.size()};
-      const VoteResult result = vote(*ranks[r], step, yes, count);
+      const VoteResult result =
+          vote_on(*ranks[r], step, yes, sent.indices.size());
       record.committed = result.decision == Decision::kCommit;
       record.mean.assign(kSize, 0.0F);
       if (record.committed) {
-        out.write_mean(record.mean, job.ranks);
-        const Entries back = flattened(out.returned);
-        rig.commit(back.indices, back.values);
+        record.mean = worker.exchanger.sum(1.0F / float(job.ranks));
+        worker.commit();
         collective->commit(result.totals[0]);
       } else {
         rig.rollback();
@@ -87,7 +103,7 @@ std::vector<std::vector<Record>> run(const Job& job) {
   return records;
 }
 
-void expect_law(const Job& job, const std::vector<Record>& ranks) {
+void expect_law(const Scenario& job, const std::vector<Record>& ranks) {
   const auto size = double(job.ranks);
   for (std::size_t j = 0; j < kSize; ++j) {
     double owed = 0;
@@ -108,35 +124,27 @@ void expect_law(const Job& job, const std::vector<Record>& ranks) {
 // One step in which a message is lost or damaged; then all start over, end
 // their doubt and tell what came of it.
 std::vector<Record> run_with_fault(
-    const Job& job, Injection& injection,
+    const Scenario& job, Injection& injection,
     std::vector<std::uint64_t>* messages = nullptr) {
   ManualClock clock;
   auto ranks = make_thread_ranks(job.ranks, injection.options(clock));
   std::vector<Record> records(job.ranks);
   run_ranks(ranks, [&](std::size_t r) {
     Communicator& comm = *ranks[r];
-    Rig::Options options;
-    options.sparsifier = job.sparsifier;
-    options.tensors = {{kRows, kCols}, {20}};
-    Rig rig(options);
+    Worker worker(job);
+    Rig& rig = worker.rig;
     Record& record = records[r];
     record.before = rig.residual();
     record.gradient = gaussian(kSize, r + 1);
     record.mean.assign(kSize, 0.0F);
-    const Sent sent = rig.step(record.gradient, 0.1, false);
-    const std::vector<float> rest = rig.residual();
-    const Entries mine = {sent.indices, sent.values};
-    Delivery out;
+    rig.step(record.gradient, 0.1, false);
+    const auto collective = make_collective(job.collective);
     Standing standing;
     bool voted = false;
     try {
-      make_collective(job.collective)
-          ->reduce(comm,
-                   {mine, kSize, sent.report.budget, 0, rig.feedback().values(),
-                    rest},
-                   out);
+      worker.reduce(*collective, comm, 0);
       voted = true;
-      vote(comm, 0, true);
+      vote_on(comm, 0, true);
       standing.next_step = 1;
     } catch (const CommError&) {
       standing.in_doubt = voted;
@@ -147,9 +155,8 @@ std::vector<Record> run_with_fault(
     record.committed = standing.next_step == 1 ||
                        (standing.in_doubt && doubt == Decision::kCommit);
     if (record.committed) {
-      out.write_mean(record.mean, job.ranks);
-      const Entries back = flattened(out.returned);
-      rig.commit(back.indices, back.values);
+      record.mean = worker.exchanger.sum(1.0F / float(job.ranks));
+      worker.commit();
     } else {
       rig.rollback();
     }
@@ -159,7 +166,7 @@ std::vector<Record> run_with_fault(
 }
 
 // Messages that a rank sends in the exchange and the vote of a good step.
-std::uint64_t messages_of(const Job& job, std::size_t rank) {
+std::uint64_t messages_of(const Scenario& job, std::size_t rank) {
   Injection none(job.ranks, 0, Fate::kDeliver);
   std::vector<std::uint64_t> counts(job.ranks);
   run_with_fault(job, none, &counts);
@@ -178,13 +185,13 @@ std::vector<std::string> names_of_collectives() {
   return names;
 }
 
-class WholeLaw
-    : public ::testing::TestWithParam<std::tuple<std::string, std::size_t>> {};
+class WholeLaw : public ::testing::TestWithParam<
+                     std::tuple<std::string, std::size_t, std::string>> {};
 
 TEST_P(WholeLaw, NothingIsLostWithAnySparsifier) {
-  const auto& [collective, size] = GetParam();
+  const auto& [collective, size, backend] = GetParam();
   for (const std::string& sparsifier : sparsifier_names()) {
-    const Job job = {collective, sparsifier, size};
+    const Scenario job = {collective, sparsifier, size, backend};
     for (const auto& step : run(job)) {
       ASSERT_TRUE(step[0].committed);
       expect_law(job, step);
@@ -195,8 +202,8 @@ TEST_P(WholeLaw, NothingIsLostWithAnySparsifier) {
 // A step that one rank votes down leaves every residual at before + gradient,
 // and the steps after it go on as if it had not been tried.
 TEST_P(WholeLaw, AFailedStepLosesNothing) {
-  const auto& [collective, size] = GetParam();
-  const Job job = {collective, "topk", size, 1};
+  const auto& [collective, size, backend] = GetParam();
+  const Scenario job = {collective, "topk", size, backend, 1};
   const auto steps = run(job);
   EXPECT_FALSE(steps[1][0].committed);
   for (const auto& step : steps) expect_law(job, step);
@@ -205,9 +212,9 @@ TEST_P(WholeLaw, AFailedStepLosesNothing) {
 // Law 4, for every message of the exchange and of the vote: all ranks commit
 // or none does, and either way nothing is lost and nobody hangs.
 TEST_P(WholeLaw, AnyLostOrDamagedMessageLosesNothing) {
-  const auto& [collective, size] = GetParam();
+  const auto& [collective, size, backend] = GetParam();
   if (size == 1 || size > 5) GTEST_SKIP() << "2 to 5 ranks show it";
-  const Job job = {collective, "topk", size};
+  const Scenario job = {collective, "topk", size, backend};
   for (const Fate fate : {Fate::kDrop, Fate::kCorrupt}) {
     for (std::size_t from = 0; from < size; ++from) {
       const std::uint64_t messages = messages_of(job, from);
@@ -228,10 +235,12 @@ TEST_P(WholeLaw, AnyLostOrDamagedMessageLosesNothing) {
 INSTANTIATE_TEST_SUITE_P(
     Registry, WholeLaw,
     ::testing::Combine(::testing::ValuesIn(names_of_collectives()),
-                       ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8)),
+                       ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8),
+                       ::testing::Values("cpu/portable", "fake")),
     [](const auto& c) {
       return safe_name(std::get<0>(c.param) + "_" +
-                       std::to_string(std::get<1>(c.param)));
+                       std::to_string(std::get<1>(c.param)) + "_" +
+                       std::get<2>(c.param));
     });
 
 }  // namespace

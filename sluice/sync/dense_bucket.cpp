@@ -1,0 +1,144 @@
+#include "sluice/core/error.h"
+#include "sluice/sync/bucket_sync.h"
+
+namespace sluice {
+namespace {
+
+// All of the gradient, every step. Sums are made beside it, so that it is what
+// it was until the step is committed. What bf16 rounds off waits in the
+// residual.
+class DenseBucket final : public BucketSync {
+ public:
+  explicit DenseBucket(const Setup& setup)
+      : BucketSync(setup),
+        collective_(make_collective(setup.plan.collective)),
+        dense_(collective_->as_dense()) {
+    require(dense_ != nullptr,
+            "[plan] a dense bucket must travel by dense or dense-bf16, got '",
+            setup.plan.collective, "'");
+    for (const Segment& segment : bucket_.segments()) {
+      const std::size_t n = segment.shape.size();
+      float* residual = arena_.residual() + segment.memory;
+      residuals_.push_back({residual, segment.base, n});
+      residual_views_.push_back(flat_view({residual, n}));
+    }
+  }
+
+  bool is_sparse() const override { return false; }
+
+  StepReport report() const override {
+    StepReport report;
+    report.nonfinite = host_bad_sums();
+    return report;
+  }
+
+  std::vector<std::byte> save_rule(Stream&) const override { return {}; }
+  void load_rule(Stream&, std::span<const std::byte>) override {}
+  std::vector<double> save_collective() const override {
+    return collective_->save();
+  }
+  void load_collective(std::span<const double> values) override {
+    collective_->load(values);
+  }
+  void inherit_residual() override { owed_ = true; }
+  std::size_t memory_bytes() const override {
+    return packed_.bytes() + sums_.bytes() + host_.bytes() +
+           remainders_.bytes();
+  }
+
+ private:
+  bool adds_residual() const { return owed_ || dense_->rounds(); }
+
+  // One tensor is read where it is.
+  bool reads_in_place() const {
+    return gradients_.size() == 1 && is_plain(gradients_[0]) &&
+           !adds_residual() && backend_.is_host();
+  }
+
+  void enqueue_select(Stream& stream, const StepInfo&) override {
+    if (reads_in_place()) return;
+    backend_.pack(stream, {gradients_,
+                           adds_residual()
+                               ? std::span<const MemoryRange>(residuals_)
+                               : std::span<const MemoryRange>(),
+                           floats(packed_)});
+  }
+
+  void run_exchange(Communicator& comm, ExchangeContext& context,
+                    std::uint64_t step) override {
+    const std::size_t n = bucket_.size();
+    ranks_ = comm.size();
+    mean_ = reads_in_place() ? static_cast<float*>(gradients_[0].data)
+                             : floats(packed_);
+    std::span<float> remainders;
+    if (dense_->rounds()) remainders = {host_floats(remainders_), n};
+    if (backend_.is_host()) {
+      const std::span<const float> in(mean_, n);
+      // What is packed already is a copy.
+      if (reads_in_place() && ranks_ > 1) mean_ = floats(sums_);
+      dense_->sum(comm, step, in, {mean_, n}, remainders);
+    } else {
+      const std::span<float> values(host_floats(host_), n);
+      backend_.copy_out(context.stream(), std::as_writable_bytes(values),
+                        mean_);
+      backend_.wait(backend_.record(context.stream()));
+      dense_->sum(comm, step, values, values, remainders);
+      backend_.copy_in(context.stream(), mean_, std::as_bytes(values));
+    }
+    backend_.count_nonfinite(context.stream(), mean_, n, bad_sums());
+    fetch_bad_sums(context);
+  }
+
+  void on_commit(ExchangeContext& context, std::uint64_t selected) override {
+    Stream& stream = context.stream();
+    const float share = 1.0F / static_cast<float>(ranks_);
+    if (mean_ != gradients_[0].data || share != 1) {
+      backend_.apply(stream, {{}, mean_, gradients_, share});
+    }
+    if (dense_->rounds()) {
+      const std::span<const float> rest(remainders_.data<float>(),
+                                        bucket_.size());
+      backend_.apply(stream,
+                     {{}, context.on_device(rest), residual_views_, 1});
+    } else if (owed_) {
+      for (const MemoryRange& r : residuals_) {
+        backend_.fill(stream, r.data, r.size, 0);
+      }
+      owed_ = false;
+    }
+    collective_->commit(selected);
+  }
+
+  void on_roll_back(ExchangeContext&) override { collective_->roll_back(); }
+
+  float* floats(Buffer& buffer) {
+    const std::size_t bytes = bucket_.size() * sizeof(float);
+    if (buffer.bytes() < bytes) buffer = backend_.allocate(bytes);
+    return buffer.data<float>();
+  }
+  float* host_floats(Buffer& buffer) {
+    const std::size_t bytes = bucket_.size() * sizeof(float);
+    if (buffer.bytes() < bytes) buffer = backend_.allocate_host(bytes);
+    return buffer.data<float>();
+  }
+
+  std::unique_ptr<SparseAllreduce> collective_;
+  DenseAllreduce* dense_;
+  std::vector<MemoryRange> residuals_;
+  std::vector<TensorView> residual_views_;
+  bool owed_ = false;  // the residual may hold something
+  float* mean_ = nullptr;  // of the device: the sum, or the gradient of one rank
+  std::size_t ranks_ = 1;
+  Buffer packed_;
+  Buffer sums_;
+  Buffer host_;
+  Buffer remainders_;  // of the host
+};
+
+}  // namespace
+
+std::unique_ptr<BucketSync> make_dense_bucket(const BucketSync::Setup& setup) {
+  return std::make_unique<DenseBucket>(setup);
+}
+
+}  // namespace sluice

@@ -1,0 +1,94 @@
+#include "sluice/core/error.h"
+#include "sluice/sync/bucket_sync.h"
+
+namespace sluice {
+namespace {
+
+ValueForm value_form(const std::string& name) {
+  for (const ValueForm form :
+       {ValueForm::kFp32, ValueForm::kBf16, ValueForm::kFp16}) {
+    if (name == name_of(form)) return form;
+  }
+  throw std::invalid_argument(
+      concat("[plan] values must be fp32, bf16 or fp16, got '", name, "'"));
+}
+
+class SparseBucket final : public BucketSync {
+ public:
+  explicit SparseBucket(const Setup& setup)
+      : BucketSync(setup),
+        feedback_(make_feedback(
+            setup.plan.feedback,
+            {backend_, arena_, bucket_, make_sparsifier(setup.plan.sparsifier),
+             value_form(setup.plan.values)})),
+        collective_(make_collective(setup.plan.collective)) {}
+
+  bool is_sparse() const override { return true; }
+  Network* unknown_network() override { return collective_->unknown_network(); }
+
+  void verify(Communicator& comm) override { collective_->verify(comm); }
+
+  StepReport report() const override {
+    StepReport report = feedback_->report();
+    report.nonfinite += host_bad_sums();
+    return report;
+  }
+
+  std::vector<std::byte> save_rule(Stream& stream) const override {
+    return feedback_->save(stream);
+  }
+  void load_rule(Stream& stream, std::span<const std::byte> bytes) override {
+    feedback_->load(stream, bytes);
+  }
+  std::vector<double> save_collective() const override {
+    return collective_->save();
+  }
+  void load_collective(std::span<const double> values) override {
+    collective_->load(values);
+  }
+  std::size_t memory_bytes() const override {
+    return 8 * feedback_->staged().capacity();
+  }
+
+ private:
+  void enqueue_select(Stream& stream, const StepInfo& step) override {
+    feedback_->select(stream, gradients_, step);
+    feedback_->fetch_report(stream);
+  }
+
+  void run_exchange(Communicator& comm, ExchangeContext& context,
+                    std::uint64_t step) override {
+    // Known from the plan, without asking the device.
+    const std::uint64_t k = feedback_->budget();
+    collective_->reduce(comm, context,
+                        {feedback_->staged(), feedback_->forms(), k, step,
+                         feedback_->residuals()},
+                        out_);
+    context.apply(out_.sum, gradients_, 1.0F / static_cast<float>(comm.size()),
+                  bad_sums());
+    fetch_bad_sums(context);
+  }
+
+  void on_commit(ExchangeContext& context, std::uint64_t selected) override {
+    feedback_->put_back(context.stream(), context.on_device(out_.returned));
+    feedback_->commit(context.stream());
+    collective_->commit(selected);
+  }
+
+  void on_roll_back(ExchangeContext& context) override {
+    feedback_->rollback(context.stream());
+    collective_->roll_back();
+  }
+
+  std::unique_ptr<Feedback> feedback_;
+  std::unique_ptr<SparseAllreduce> collective_;
+  Delivery out_;
+};
+
+}  // namespace
+
+std::unique_ptr<BucketSync> make_sparse_bucket(const BucketSync::Setup& setup) {
+  return std::make_unique<SparseBucket>(setup);
+}
+
+}  // namespace sluice
