@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "sluice/collective/sparse_allreduce.h"
@@ -83,6 +84,13 @@ class Exchanger {
             options.step, ranges});
   }
 
+  // A new instance of a collective, kept as long as what it delivers.
+  void reduce(const std::string& name, Communicator& comm, const Picks& mine,
+              const Options& options) {
+    collective_ = make_collective(name);
+    reduce(*collective_, comm, mine, options);
+  }
+
   std::vector<float> sum(float scale = 1) { return dense(out_.sum, scale); }
   std::vector<float> returned() { return dense(out_.returned, 1); }
   // Of the sum's lists together.
@@ -110,6 +118,7 @@ class Exchanger {
   std::unique_ptr<Backend> own_;
   Backend& backend_;
   ExchangeContext context_;
+  std::unique_ptr<SparseAllreduce> collective_;
   std::optional<SparseBlock> block_;
   Buffer rest_;
   Delivery out_;

@@ -169,7 +169,7 @@ struct RowLayout {
 struct SegmentForm {
   std::uint64_t size = 0;               // elements; segments follow each other
   ValueForm values = ValueForm::kFp32;  // carries its values without loss
-  RowLayout rows;                       // rows.rows.k == 0: not by rows
+  RowLayout rows{};                     // rows.rows.k == 0: not by rows
 };
 
 // Writes a block as one message; see core/wire.h. The host knows nothing of it

@@ -115,14 +115,14 @@ std::vector<double> ratios(const std::vector<double>& a,
 struct Case {
   const Options& options;
   double density;
-  Exchange exchange;  // u: on average
+  Workload load;  // u: on average
   double beta;        // seconds per byte, 0 if nobody knows
 };
 
 // Fewest bytes that a rank receives on average; 0 where there is no bound: for
 // algorithms that do not deliver all of the sum, and for rounded values.
 double bound_of(const Case& c, const Finish& f) {
-  const Exchange& x = c.exchange;
+  const Workload& x = c.load;
   if (f.dense_word > 0) {
     return 2 * (x.ranks - 1) / x.ranks * x.n * f.dense_word;
   }
@@ -163,7 +163,7 @@ void add_traffic(Row& row, const Case& c, const Finish& f) {
   row["messages"] =
       mean(counted.most([](const Sample& s) { return s.messages; }));
   row["traffic_steps"] = means.size();
-  row["union"] = c.exchange.u;
+  row["union"] = c.load.u;
   row["delivered"] =
       mean(counted.most([](const Sample& s) { return s.delivered; }));
   const double bound = bound_of(c, f);
@@ -184,15 +184,15 @@ Row make_row(const Case& c, const Finish& f, const Finish* dense) {
   const Options& o = c.options;
   Row row = {{"algorithm", f.spec},
              {"by", f.by},
-             {"workers", c.exchange.ranks},
+             {"workers", c.load.ranks},
              {"engine", o.launch.engine},
              {"network", o.launch.network()},
-             {"n", c.exchange.n},
+             {"n", c.load.n},
              {"density", c.density},
              {"overlap", o.overlap},
              {"support", o.support},
              {"values", o.values},
-             {"k", c.exchange.k}};
+             {"k", c.load.k}};
   for (const char* whole : {"workers", "n", "k"}) {
     row[whole] = static_cast<std::uint64_t>(row[whole].get<double>());
   }

@@ -11,7 +11,7 @@
 #include "sluice/cli/network_file.h"
 #include "sluice/cli/table.h"
 #include "sluice/collective/dense.h"
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/core/error.h"
 
 namespace sluice {

@@ -11,7 +11,7 @@
 #include "sluice/collective/auto.h"
 #include "sluice/collective/balanced.h"
 #include "sluice/collective/dense.h"
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/collective/oktopk.h"
 #include "sluice/collective/vote.h"
 #include "sluice/core/error.h"
@@ -42,8 +42,8 @@ double count_distinct(const Pieces& sum, std::size_t n) {
   if (!sum.dense.empty()) return static_cast<double>(n);
   std::vector<bool> seen(n);
   std::size_t count = 0;
-  for (const Entries& list : sum.lists) {
-    for (const std::uint32_t j : list.indices) {
+  for (const SparseView& list : sum.lists) {
+    for (const std::uint32_t j : std::span(list.indices, *list.count)) {
       count += seen[j] ? 0 : 1;
       seen[j] = true;
     }
@@ -64,8 +64,9 @@ struct Race::Lane {
     return dynamic_cast<T*>(algorithm.get());
   }
   double dense_word() const {
-    if (as<DenseBf16>() != nullptr) return 2;
-    return as<Dense>() != nullptr ? sizeof(float) : 0;
+    const DenseAllreduce* dense = algorithm->as_dense();
+    if (dense == nullptr) return 0;
+    return dense->rounds() ? 2 : sizeof(float);
   }
   std::string by() const {
     if (const auto* dense = as<Dense>()) return std::string(dense->by());
@@ -87,11 +88,16 @@ struct Race::Lane {
 Race::Race(const RaceOptions& options, Communicator& comm)
     : options_(options),
       comm_(comm),
+      backend_(make_cpu_backend({1, ""})),
+      context_(*backend_),
       selections_(options.selections),
-      dense_(options.selections.n) {
+      form_{options.selections.n, options.selections.values, {}},
+      block_(*backend_, options.selections.n, options.selections.k, 1),
+      dense_(options.selections.n),
+      mean_(options.selections.n) {
   for (const std::string& spec : options.algorithms) {
     lanes_.emplace_back(spec, options.warmup + options.steps);
-    if (lanes_.back().as<DenseBf16>() != nullptr) {
+    if (lanes_.back().dense_word() == 2) {
       remainders_.resize(dense_.size());
     }
     if (lanes_.back().algorithm->needs_rest()) rest_.resize(dense_.size());
@@ -105,10 +111,10 @@ Race::~Race() = default;
 
 void Race::hide_selected() {
   for (std::size_t i = 0; i < hidden_.size(); ++i) {
-    rest_[hidden_.indices[i]] = hidden_.values[i];
+    rest_[hidden_.indices()[i]] = hidden_.values()[i];
   }
   hidden_.clear();
-  for (const std::uint32_t j : selected_.indices) {
+  for (const std::uint32_t j : ListView(selected_).indices) {
     hidden_.add(j, rest_[j]);
     rest_[j] = 0;
   }
@@ -116,6 +122,8 @@ void Race::hide_selected() {
 
 void Race::prepare(std::uint64_t step) {
   selections_.draw(comm_.rank(), step, selected_);
+  const ListView list = selected_;
+  block_.assign(*backend_, context_.stream(), list.indices, list.values);
   if (!rest_.empty()) hide_selected();
   if (comm_.rank() != 0) return;
   unions_.push_back(
@@ -123,15 +131,15 @@ void Race::prepare(std::uint64_t step) {
 }
 
 void Race::reduce(Lane& lane, std::uint64_t step) {
-  if (auto* dense = lane.as<Dense>()) {
-    dense->sum(comm_, step, dense_);
-  } else if (lane.as<DenseBf16>() != nullptr) {
-    DenseBf16::sum(comm_, step, dense_, remainders_);
-  } else {
-    const SelectionOptions& o = options_.selections;
-    lane.algorithm->reduce(comm_, {selected_, o.n, o.k, step, o.values, rest_},
-                           lane.out);
+  if (DenseAllreduce* dense = lane.algorithm->as_dense()) {
+    dense->sum(comm_, step, dense_, mean_, remainders_);
+    return;
   }
+  const MemoryRange rest = {rest_.data(), 0, rest_.size()};
+  lane.algorithm->reduce(
+      comm_, context_,
+      {block_, {&form_, 1}, options_.selections.k, step, {&rest, 1}}, lane.out);
+  lane.algorithm->verify(comm_);
 }
 
 Sample Race::exchange(Lane& lane, std::uint64_t step) {
@@ -139,7 +147,7 @@ Sample Race::exchange(Lane& lane, std::uint64_t step) {
   if (dense) {
     std::fill(dense_.begin(), dense_.end(), 0.0F);
     for (std::size_t i = 0; i < selected_.size(); ++i) {
-      dense_[selected_.indices[i]] = selected_.values[i];
+      dense_[selected_.indices()[i]] = selected_.values()[i];
     }
   }
   comm_.barrier(step);
@@ -156,16 +164,16 @@ Sample Race::exchange(Lane& lane, std::uint64_t step) {
       static_cast<double>(after.bytes_received - before.bytes_received);
   s.messages = static_cast<double>(after.messages_sent - before.messages_sent);
   const Stopwatch apply;
-  if (dense) {
-    const float scale = 1.0F / static_cast<float>(comm_.size());
-    for (float& v : dense_) v *= scale;
-  } else {
-    lane.out.write_mean(dense_, comm_.size());
-  }
+  if (dense) lane.out.sum.dense = mean_;
+  const TensorView target = flat_view(dense_);
+  context_.apply(lane.out.sum, {&target, 1},
+                 1.0F / static_cast<float>(comm_.size()));
   s.apply = apply.seconds();
   if (comm_.rank() == 0) s.delivered = count(lane, step);
   const std::uint64_t counts[] = {selected_.size()};
-  lane.algorithm->commit(vote(comm_, step, true, counts).totals[0]);
+  VoteResult result;
+  vote(comm_, step, Ballot::kYes, counts, result);
+  lane.algorithm->commit(result.totals[0]);
   return s;
 }
 

@@ -66,13 +66,18 @@ class Race {
 
   RaceOptions options_;
   Communicator& comm_;
+  std::unique_ptr<Backend> backend_;
+  ExchangeContext context_;
   Selections selections_;
   std::vector<Lane> lanes_;
-  Entries selected_;
-  std::vector<float> dense_;       // what dense algorithms sum; the mean
+  HostList selected_;
+  SegmentForm form_;
+  SparseBlock block_;              // the same
+  std::vector<float> dense_;       // what dense algorithms sum
+  std::vector<float> mean_;        // of all
   std::vector<float> remainders_;  // for dense-bf16
   std::vector<float> rest_;        // for cltk
-  Entries hidden_;                 // what is selected, taken out of rest_
+  HostList hidden_;                // what is selected, taken out of rest_
   std::vector<double> unions_;
 };
 

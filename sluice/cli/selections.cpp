@@ -91,7 +91,7 @@ void Selections::mark(std::size_t rank, std::uint64_t step) {
   mark_until(options_.k, mix64(options_.seed, rank), step);
 }
 
-void Selections::draw(std::size_t rank, std::uint64_t step, Entries& out) {
+void Selections::draw(std::size_t rank, std::uint64_t step, HostList& out) {
   mark(rank, step);
   out.clear();
   const std::uint64_t key = mix64(options_.seed, rank, step);

@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "sluice/collective/entries.h"
+#include "sluice/collective/host_list.h"
+#include "sluice/core/wire.h"
 
 namespace sluice {
 
@@ -30,7 +31,7 @@ class Selections {
 
   // What a rank selects in a step: k entries with normal values that the value
   // form can carry.
-  void draw(std::size_t rank, std::uint64_t step, Entries& out);
+  void draw(std::size_t rank, std::uint64_t step, HostList& out);
   // Indices that any of the first `ranks` selects.
   std::uint64_t union_size(std::size_t ranks, std::uint64_t step);
 

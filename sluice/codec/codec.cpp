@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "sluice/core/error.h"
 
@@ -101,6 +102,13 @@ Codec::Codec(Backend& backend, std::string_view text) : backend_(backend) {
       std::find(kValueFormNames.begin(), kValueFormNames.end(), params.values) -
       kValueFormNames.begin());
   checksum_ = params.checksum;
+}
+
+std::uint64_t Codec::claimed_count(std::span<const std::byte> message) {
+  WireHeader header;
+  if (message.size() < sizeof(header)) return 0;
+  std::memcpy(&header, message.data(), sizeof(header));
+  return header.count;
 }
 
 std::size_t Codec::max_bytes(std::size_t count, std::size_t segments) {

@@ -124,6 +124,9 @@ class Codec {
 
   // The most bytes that "auto" writes for so many entries.
   static std::size_t max_bytes(std::size_t count, std::size_t segments);
+  // How many entries a message of the host says that it has: nobody has checked
+  // that yet. 0 for what is too short to be one.
+  static std::uint64_t claimed_count(std::span<const std::byte> message);
 
  private:
   Backend& backend_;

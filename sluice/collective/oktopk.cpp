@@ -99,7 +99,8 @@ void Oktopk::make_regions(Communicator& comm, const ListView& selected,
                           std::uint64_t n) {
   const std::size_t size = comm.size();
   const auto& indices = selected.indices;
-  std::vector<std::uint64_t> own(size - 1);
+  std::vector<std::uint64_t>& own = starts_;
+  own.resize(size - 1);
   for (std::size_t i = 1; i < size; ++i) {
     own[i - 1] = indices.empty() ? share(n, i, size)
                                  : indices[share(indices.size(), i, size)];
@@ -198,7 +199,8 @@ void Oktopk::agree_on_sizes(Communicator& comm, std::uint64_t k) {
 void Oktopk::level(Communicator& comm, ListCoder& coder, std::uint64_t n) {
   const std::vector<std::uint64_t>& sizes = numbers_;
   const std::size_t size = comm.size();
-  std::vector<std::uint64_t> starts(size + 1, 0);
+  std::vector<std::uint64_t>& starts = starts_;
+  starts.assign(size + 1, 0);
   std::partial_sum(sizes.begin(), sizes.end(), starts.begin() + 1);
   // What rank a has of what rank b is to send, as positions in all.
   const auto overlap = [&](std::size_t a, std::size_t b) {

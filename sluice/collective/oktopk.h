@@ -69,6 +69,7 @@ class Oktopk final : public SparseAllreduce {
   HostList scratch_;
   std::vector<SegmentForm> forms_;
   std::vector<std::uint64_t> numbers_;  // everybody's
+  std::vector<std::uint64_t> starts_;   // scratch
 };
 
 }  // namespace sluice

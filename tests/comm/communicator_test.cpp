@@ -54,7 +54,7 @@ TEST(Communicator, NamesTheRankThatNeverCalls) {
     if (r == 2) return;  // never calls
     Exchanger exchanger;
     try {
-      exchanger.reduce(*make_collective("sparcml-rd"), *ranks[r],
+      exchanger.reduce(std::string("sparcml-rd"), *ranks[r],
                        {{1, 5}, {1, 2}}, {.n = 10, .step = 7});
     } catch (const CommError& e) {
       errors[r] = e.what();
@@ -168,7 +168,8 @@ TEST(Vote, CommitsOnlyIfAllAgreeAndCounts) {
       std::vector<VoteResult> verdicts(size);
       run_ranks(ranks, [&](std::size_t r) {
         const std::uint64_t counts[] = {r, 10 * r};
-        verdicts[r] = vote(*ranks[r], 3, r != against, counts);
+        vote(*ranks[r], 3, r != against ? Ballot::kYes : Ballot::kNo, counts,
+             verdicts[r]);
       });
       const std::uint64_t sum = size * (size - 1) / 2;
       for (const VoteResult& v : verdicts) {
@@ -180,14 +181,30 @@ TEST(Vote, CommitsOnlyIfAllAgreeAndCounts) {
   }
 }
 
+// The reason of the lowest rank that stops reaches everybody.
+TEST(Vote, StopsWithAReason) {
+  auto ranks = make_thread_ranks(4);
+  run_ranks(ranks, [&](std::size_t r) {
+    VoteResult result;
+    const bool stop = r >= 2;
+    vote(*ranks[r], 0,
+         stop ? Ballot::kStop : r == 1 ? Ballot::kNo : Ballot::kYes, {}, result,
+         stop ? "rank " + std::to_string(r) + " is done" : "");
+    EXPECT_EQ(result.decision, Decision::kStop);
+    EXPECT_EQ(result.stopper, 2U);
+    EXPECT_EQ(result.reason, "rank 2 is done");
+  });
+}
+
 TEST(Vote, NoticesRanksWithOtherBuckets) {
   ManualClock clock;
   auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});
   std::string error;
   run_ranks(ranks, [&](std::size_t r) {
     const std::vector<std::uint64_t> counts(1 + r);
+    VoteResult result;
     try {
-      vote(*ranks[r], 0, true, counts);
+      vote(*ranks[r], 0, Ballot::kYes, counts, result);
     } catch (const CommError& e) {
       if (r == 0) error = e.what();
     }
@@ -221,7 +238,8 @@ TEST(Settle, EndsAllDoubtWhateverTheVoteLost) {
         try {
           const std::uint64_t count[] = {r + 1};
           mine.totals = {r + 1};
-          const VoteResult v = vote(*ranks[r], 7, true, count);
+          VoteResult v;
+          vote(*ranks[r], 7, Ballot::kYes, count, v);
           if (v.decision == Decision::kCommit) mine.next_step = 8;
           mine.totals = v.totals;
         } catch (const CommError&) {

@@ -201,7 +201,7 @@ TEST(Gtopk, LosesNothingOnTheVectorThatBreaksTheTree) {
     std::vector<std::vector<float>> sum(4);
     run_ranks(ranks, [&](std::size_t r) {
       Exchanger exchanger;
-      exchanger.reduce(*make_collective(name), *ranks[r], lists[r],
+      exchanger.reduce(name, *ranks[r], lists[r],
                        {.n = 16, .k = 1});
       sum[r] = exchanger.sum();
       returned[r] = exchanger.returned();

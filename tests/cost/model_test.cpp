@@ -5,8 +5,8 @@
 namespace sluice::testing {
 namespace {
 
-Exchange independent(double n, double density, double ranks) {
-  Exchange x{n, n * density, 0, ranks};
+Workload independent(double n, double density, double ranks) {
+  Workload x{n, n * density, 0, ranks};
   x.u = independent_union(n, x.k, ranks);
   return x;
 }
@@ -32,15 +32,15 @@ TEST(CostModel, CodesAtMostDenseAndAtLeastHeaders) {
 }
 
 TEST(CostModel, InterpolatesUnions) {
-  const Exchange disjoint{1e6, 100, 800, 8};
+  const Workload disjoint{1e6, 100, 800, 8};
   EXPECT_NEAR(partial_union(disjoint, 4), 400, 1e-6);
-  const Exchange identical{1e6, 100, 100, 8};
+  const Workload identical{1e6, 100, 100, 8};
   EXPECT_NEAR(partial_union(identical, 4), 100, 1e-6);
 }
 
 TEST(CostModel, PredictsWhoWinsWhere) {
   const Network slow = {50e-6, 8e-9};
-  const auto best = [&](const Exchange& x) {
+  const auto best = [&](const Workload& x) {
     std::string_view winner = "dense";
     for (const std::string_view name :
          {"allgather", "sparcml-rd", "balanced"}) {

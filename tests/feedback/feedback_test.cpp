@@ -195,10 +195,12 @@ TEST(Feedback, PolicyDecidesAboutNonFiniteGradients) {
     accept_step(report, NonFinite::kStop, 3);
     FAIL();
   } catch (const std::runtime_error& e) {
-    EXPECT_STREQ(e.what(),
-                 "[feedback] gradients must be finite, got 2 entries that are "
-                 "not in step 3; lower the learning rate, clip, or choose to "
-                 "skip such steps");
+    EXPECT_STREQ(
+        e.what(),
+        "[feedback] gradients and their sums must be finite, got 2 entries "
+        "that are "
+        "not in step 3; lower the learning rate, clip, or choose to "
+        "skip such steps");
   }
 }
 

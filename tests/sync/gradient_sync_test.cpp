@@ -1,66 +1,10 @@
 // The whole walk of a gradient on live buckets: ranks as threads, gradients
 // announced in any order, beside what a plain loop would give.
 
-#include "sluice/sync/gradient_sync.h"
-
-#include <algorithm>
-#include <cmath>
-#include <numeric>
-
-#include "ranks.h"
-#include "sluice/comm/threads/threads.h"
-#include "sluice/core/hash.h"
-#include "support.h"
+#include "sync/sync_support.h"
 
 namespace sluice::testing {
 namespace {
-
-const std::vector<TensorInfo> kTensors = {
-    {"a.weight", {20, 30}}, {"a.bias", {20}}, {"b.weight", {10, 20, 3, 3}},
-    {"b.bias", {10}},       {"empty", {0}},   {"c.weight", {50, 10}}};
-
-std::size_t size_of(const TensorInfo& t) { return shape3(t.dims).size(); }
-
-std::size_t total_size() {
-  std::size_t n = 0;
-  for (const TensorInfo& t : kTensors) n += size_of(t);
-  return n;
-}
-
-struct Job {
-  std::string plan = "layerwise";
-  std::string sparsifier = "topk";
-  std::string feedback = "residual";
-  std::string collective = "auto";
-  std::size_t ranks = 3;
-  std::uint64_t steps = 4;
-  NonFinite nonfinite = NonFinite::kSkip;
-  std::uint64_t nan_at = 99;
-};
-
-Plan plan_of(const Job& job) {
-  PlanInput in;
-  for (const TensorInfo& t : kTensors) {
-    in.sizes.push_back(size_of(t));
-    in.dense.push_back(t.dims.size() < 2);
-  }
-  in.sparse.sparsifier = job.sparsifier;
-  in.sparse.feedback = job.feedback;
-  in.sparse.collective = job.collective;
-  in.sparse.density = 0.1;
-  if (job.sparsifier == "none") in.dense_collective = job.collective;
-  return make_plan(job.plan, in);
-}
-
-using Gradients = std::vector<std::vector<float>>;
-
-Gradients gradients_of(std::size_t rank, std::uint64_t step) {
-  Gradients out;
-  for (std::size_t t = 0; t < kTensors.size(); ++t) {
-    out.push_back(gaussian(size_of(kTensors[t]), 1000 * rank + 10 * step + t));
-  }
-  return out;
-}
 
 struct Step {
   std::vector<float> mean;
@@ -69,21 +13,16 @@ struct Step {
   SyncReport report;
 };
 
-std::vector<float> flat(const Gradients& gradients) {
-  std::vector<float> out;
-  for (const auto& g : gradients) out.insert(out.end(), g.begin(), g.end());
-  return out;
-}
-
 // By rank, then step. Each rank announces in an order of its own.
-std::vector<std::vector<Step>> run(const Job& job) {
+std::vector<std::vector<Step>> run(const Scenario& job) {
   auto ranks = make_thread_ranks(job.ranks);
   std::vector<std::vector<Step>> out(job.ranks);
   run_ranks(ranks, [&](std::size_t r) {
-    auto backend = make_backend("cpu/portable");
+    auto backend = make_backend(job.backend);
     SyncOptions options;
     options.plan = plan_of(job);
     options.nonfinite = job.nonfinite;
+    DeviceGradients device(*backend);
     GradientSync sync(*ranks[r], *backend, kTensors, options);
     for (std::uint64_t step = 0; step < job.steps; ++step) {
       Gradients g = gradients_of(r, step);
@@ -95,10 +34,11 @@ std::vector<std::vector<Step>> run(const Job& job) {
       std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
         return mix64(r, step, a) < mix64(r, step, b);
       });
+      device.set(g);
       sync.begin(step);
-      for (const std::size_t t : order) sync.ready(t, g[t].data());
+      for (const std::size_t t : order) device.announce(sync, t);
       s.report = sync.finish();
-      s.mean = flat(g);
+      s.mean = device.get();
       s.residual = sync.save().residual;
       out[r].push_back(std::move(s));
     }
@@ -124,13 +64,16 @@ void expect_law(const std::vector<std::vector<Step>>& ranks) {
   }
 }
 
-class Sync : public ::testing::TestWithParam<
-                 std::tuple<std::string, std::string, std::string>> {};
+// Plan, sparsifier and collective; on a backend.
+using Way = std::tuple<std::string, std::string, std::string>;
+class Sync
+    : public ::testing::TestWithParam<std::tuple<Way, std::string>> {};
 
 TEST_P(Sync, LosesNothingInAnyOrder) {
-  const auto& [plan, sparsifier, collective] = GetParam();
-  for (const std::size_t size : {1, 2, 3, 4}) {
-    Job job;
+  const auto& [plan, sparsifier, collective] = std::get<0>(GetParam());
+  for (const std::size_t size : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    Scenario job;
+    job.backend = std::get<1>(GetParam());
     job.plan = plan;
     job.sparsifier = sparsifier;
     job.collective = collective;
@@ -146,21 +89,25 @@ TEST_P(Sync, LosesNothingInAnyOrder) {
 
 INSTANTIATE_TEST_SUITE_P(
     Plans, Sync,
-    ::testing::Values(std::tuple("layerwise", "topk", "auto"),
-                      std::tuple("single", "topk", "balanced"),
-                      std::tuple("size=3k", "adtopk", "allgather"),
-                      std::tuple("single", "topk", "cltk"),
-                      std::tuple("single", "topk", "oktopk"),
-                      std::tuple("layerwise", "sidco-p", "sparcml-rd"),
-                      std::tuple("single", "none", "dense-bf16"),
-                      std::tuple("layerwise", "none", "dense")),
+    ::testing::Combine(
+        ::testing::Values(Way("layerwise", "topk", "auto"),
+                          Way("single", "topk", "balanced"),
+                          Way("size=3k", "adtopk", "allgather"),
+                          Way("single", "topk", "cltk"),
+                          Way("single", "topk", "oktopk"),
+                          Way("layerwise", "sidco-p", "sparcml-rd"),
+                          Way("single", "tile:two_bit=true", "sparcml-split"),
+                          Way("single", "none", "dense-bf16"),
+                          Way("layerwise", "none", "dense")),
+        ::testing::Values("cpu/portable", "fake")),
     [](const auto& c) {
-      return safe_name(std::get<0>(c.param) + "_" + std::get<1>(c.param) + "_" +
-                       std::get<2>(c.param));
+      const Way& way = std::get<0>(c.param);
+      return safe_name(std::get<0>(way) + "_" + std::get<1>(way) + "_" +
+                       std::get<2>(way) + "_" + std::get<1>(c.param));
     });
 
 TEST(GradientSync, DenseGivesTheMean) {
-  Job job;
+  Scenario job;
   job.sparsifier = "none";
   job.collective = "dense";
   const auto ranks = run(job);
@@ -173,7 +120,7 @@ TEST(GradientSync, DenseGivesTheMean) {
 
 // Law 7: a step with a NaN is skipped on all ranks; what was finite stays.
 TEST(GradientSync, SkipsANonFiniteStepEverywhere) {
-  Job job;
+  Scenario job;
   job.nan_at = 1;
   const auto ranks = run(job);
   for (const auto& rank : ranks) {
@@ -194,11 +141,12 @@ TEST(GradientSync, GoesOnFromASavedState) {
       for (const bool interrupted : {false, true}) {
         auto ranks = make_thread_ranks(2);
         run_ranks(ranks, [&](std::size_t r) {
-          Job job;
+          Scenario job;
           job.sparsifier = sparsifier;
           job.collective = collective;
           job.feedback = sparsifier == "dgc" ? "dgc" : "residual";
           auto backend = make_backend("cpu/portable");
+          DeviceGradients device(*backend);
           SyncOptions options;
           options.plan = plan_of(job);
           auto sync = std::make_unique<GradientSync>(*ranks[r], *backend,
@@ -210,13 +158,11 @@ TEST(GradientSync, GoesOnFromASavedState) {
                                                     kTensors, options);
               sync->load(state);
             }
-            Gradients g = gradients_of(r, step);
+            device.set(gradients_of(r, step));
             sync->begin(step);
-            for (std::size_t t = g.size(); t-- > 0;) {
-              sync->ready(t, g[t].data());
-            }
+            device.announce_all(*sync);
             sync->finish();
-            (interrupted ? resumed : whole)[r] = flat(g);
+            (interrupted ? resumed : whole)[r] = device.get();
           }
         });
       }
@@ -241,19 +187,20 @@ void expect_recovery(const std::string& collective, std::uint64_t messages) {
     std::vector<int> committed(3, -1);
     std::vector<std::vector<float>> last(3);
     run_ranks(ranks, [&](std::size_t r) {
-      Job job;
+      Scenario job;
       job.plan = "single";
       job.collective = collective;
       auto backend = make_backend("cpu/portable");
+      DeviceGradients device(*backend);
       SyncOptions options;
       options.plan = plan_of(job);
       GradientSync sync(*ranks[r], *backend, kTensors, options);
       const auto step = [&](std::uint64_t number) {
-        Gradients g = gradients_of(r, number);
+        device.set(gradients_of(r, number));
         sync.begin(number);
-        for (std::size_t t = 0; t < g.size(); ++t) sync.ready(t, g[t].data());
+        device.announce_all(sync);
         const bool done = sync.finish().committed;
-        last[r] = flat(g);
+        last[r] = device.get();
         return done;
       };
       try {
@@ -279,7 +226,7 @@ TEST(GradientSync, RecoversFromALostMeasurement) {
 
 TEST(GradientSync, MeasuresTheNetworkOnce) {
   const auto messages = [](const std::string& collective) {
-    Job job;
+    Scenario job;
     job.collective = collective;
     job.steps = 1;
     return run(job)[0][0].report.traffic.messages_sent;
@@ -293,22 +240,39 @@ TEST(GradientSync, SaysWhatIsWrong) {
   auto backend = make_backend("cpu/portable");
   SyncOptions options;
   options.plan = plan_of({});
-  Gradients g = gradients_of(0, 0);
+  DeviceGradients device(*backend);
+  device.set(gradients_of(0, 0));
   {
     GradientSync sync(*ranks[0], *backend, kTensors, options);
+    EXPECT_THROW(sync.finish(), std::logic_error);
+    EXPECT_THROW(device.announce(sync, 0), std::logic_error);
     sync.begin(0);
     EXPECT_THROW(sync.begin(1), std::logic_error);
-    sync.ready(0, g[0].data());
-    EXPECT_THROW(sync.ready(0, g[0].data()), std::logic_error);
-    EXPECT_THROW(sync.ready(99, g[0].data()), std::invalid_argument);
+    EXPECT_THROW(sync.ready(0, TensorView{}), std::invalid_argument);
+    device.announce(sync, 0);
+    EXPECT_THROW(device.announce(sync, 0), std::logic_error);
+    EXPECT_THROW(sync.ready(99, TensorView{}), std::invalid_argument);
+    EXPECT_THROW(sync.ready(4, flat_view(std::vector<float>(3))),
+                 std::invalid_argument);
     EXPECT_THROW(sync.finish(), std::logic_error);
-    for (std::size_t t = 1; t < g.size(); ++t) sync.ready(t, g[t].data());
+    for (std::size_t t = 1; t < kTensors.size(); ++t) device.announce(sync, t);
+    EXPECT_THROW(device.announce(sync, 4), std::logic_error);  // it is empty
     EXPECT_TRUE(sync.finish().committed);
+    EXPECT_THROW(sync.finish(), std::logic_error);
     GradientSync::State state = sync.save();
     state.residual.pop_back();
     EXPECT_THROW(sync.load(state), std::invalid_argument);
   }
   options.plan.buckets.pop_back();
+  EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
+               std::invalid_argument);
+  options.plan = plan_of({});
+  options.plan.buckets[0].density = 7;
+  EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
+               std::invalid_argument);
+  options.plan = plan_of({});
+  options.plan.buckets[0].tensors.push_back(
+      options.plan.buckets[0].tensors[0]);
   EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
                std::invalid_argument);
   options.plan = plan_of({});
@@ -326,15 +290,16 @@ TEST(GradientSync, TracesWhatHappens) {
     SyncOptions options;
     options.plan = plan_of({});
     options.trace = &traces[r];
+    DeviceGradients device(*backend);
+    device.set(gradients_of(r, 0));
     GradientSync sync(*ranks[r], *backend, kTensors, options);
-    Gradients g = gradients_of(r, 0);
     sync.begin(0);
-    for (std::size_t t = 0; t < g.size(); ++t) sync.ready(t, g[t].data());
+    device.announce_all(sync);
     sync.finish();
   });
   const Trace& trace = traces[0];
   for (const std::string_view what :
-       {"backward", "select", "encode", "wire", "apply", "wait"}) {
+       {"backward", "select", "encode", "exchange", "wait"}) {
     EXPECT_TRUE(std::any_of(trace.spans().begin(), trace.spans().end(),
                             [&](const Span& s) {
                               return s.what == what && s.end >= s.begin &&

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/collective/exchange.h"
+#include "sluice/collective/patterns.h"
 
 // What ranks do together between steps. Each is a call of its own.
 

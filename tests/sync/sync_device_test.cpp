@@ -1,0 +1,248 @@
+// GradientSync in device terms: types and strides of gradients, what the host
+// is asked for, other plans between steps.
+
+#include "sluice/core/half.h"
+#include "sync/sync_support.h"
+
+namespace sluice::testing {
+namespace {
+
+// What must be sized before it is sent, the bytes themselves, and one small read
+// per step; whatever the number of tensors.
+TEST(SyncOnADevice, AsksTheHostOnlyForWhatIsSent) {
+  for (const std::string plan : {"single", "layerwise"}) {
+    auto ranks = make_thread_ranks(2);
+    run_ranks(ranks, [&](std::size_t r) {
+      FakeDeviceLog log;
+      auto backend = make_fake_device_backend({1, "portable"}, &log);
+      Scenario job;
+      job.plan = plan;
+      job.collective = "allgather";
+      SyncOptions options;
+      options.plan = plan_of(job);
+      std::uint64_t sparse = 0;
+      std::uint64_t dense = 0;
+      for (const BucketPlan& b : options.plan.buckets) {
+        (b.sparsifier == "none" ? dense : sparse) += 1;
+      }
+      DeviceGradients device(*backend);
+      GradientSync sync(*ranks[r], *backend, kTensors, options);
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        device.set(gradients_of(r, step));
+        const std::uint64_t before = log.waits;
+        sync.begin(step);
+        device.announce_all(sync);
+        sync.finish();
+        // Size and bytes of each sparse bucket, the bytes of each dense one,
+        // what was found, and the end of the step.
+        if (step > 1) {
+          EXPECT_LE(log.waits - before, 2 * sparse + dense + 2) << plan;
+        }
+      }
+    });
+  }
+}
+
+// A selection that is not asked for stays on the device: only coded bytes,
+// reports and dense tensors leave it.
+TEST(SyncOnADevice, TakesNoListsToTheHost) {
+  auto ranks = make_thread_ranks(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    FakeDeviceLog log;
+    auto backend = make_fake_device_backend({1, "portable"}, &log);
+    const std::vector<TensorInfo> tensors = {{"w", {400, 500}}};
+    SyncOptions options;
+    BucketPlan bucket;
+    bucket.tensors = {0};
+    bucket.collective = "allgather";
+    options.plan.buckets = {bucket};
+    GradientSync sync(*ranks[r], *backend, tensors, options);
+    auto stream = backend->make_stream();
+    const Buffer data = backend->allocate(200000 * sizeof(float));
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      const std::vector<float> g = gaussian(200000, step + 10 * r);
+      backend->copy_in(*stream, data.data(), std::as_bytes(std::span(g)));
+      const std::uint64_t before = log.bytes_out;
+      ranks[r]->reset_traffic();
+      sync.begin(step);
+      sync.ready(0, contiguous_view(data.data(), tensors[0].dims),
+                 backend->record(*stream));
+      const SyncReport report = sync.finish();
+      EXPECT_LT(log.bytes_out - before, report.traffic.bytes_sent + 500);
+    }
+  });
+}
+
+// Gradients of 16 bits and of any strides.
+TEST(GradientSync, TakesAnyTypeAndStride) {
+  constexpr std::size_t kRows = 12;
+  constexpr std::size_t kCols = 10;
+  const std::vector<TensorInfo> tensors = {{"w", {kRows, kCols}}};
+  for (const DType dtype : {DType::kFp32, DType::kBf16, DType::kFp16}) {
+    for (const std::string sparsifier : {"topk", "none"}) {
+      auto ranks = make_thread_ranks(2);
+      run_ranks(ranks, [&](std::size_t r) {
+        auto backend = make_backend("cpu/portable");
+        SyncOptions options;
+        BucketPlan bucket;
+        bucket.tensors = {0};
+        bucket.sparsifier = sparsifier;
+        bucket.density = 0.2;
+        bucket.collective = sparsifier == "none" ? "dense" : "allgather";
+        options.plan.buckets = {bucket};
+        GradientSync sync(*ranks[r], *backend, tensors, options);
+        // Column-major; small whole numbers, which all types have.
+        std::vector<float> wide(kRows * kCols);
+        std::vector<std::uint16_t> narrow(kRows * kCols);
+        const auto value = [](std::size_t rank, std::size_t i, std::size_t j) {
+          return static_cast<float>(static_cast<int>(
+                     mix64(rank, i, j) % 64)) - 32;
+        };
+        for (std::size_t i = 0; i < kRows; ++i) {
+          for (std::size_t j = 0; j < kCols; ++j) {
+            const float v = value(r, i, j);
+            wide[j * kRows + i] = v;
+            narrow[j * kRows + i] =
+                dtype == DType::kBf16 ? to_bf16(v) : to_fp16(v);
+          }
+        }
+        void* data = wide.data();
+        if (dtype != DType::kFp32) data = narrow.data();
+        TensorView view = contiguous_view(data, tensors[0].dims, dtype);
+        view.strides[0] = 1;
+        view.strides[1] = kRows;
+        sync.begin(0);
+        sync.ready(0, view);
+        sync.finish();
+        const std::vector<float> residual = sync.save().residual;
+        for (std::size_t i = 0; i < kRows; ++i) {
+          for (std::size_t j = 0; j < kCols; ++j) {
+            const std::uint16_t half = narrow[j * kRows + i];
+            const float mean = dtype == DType::kFp32   ? wide[j * kRows + i]
+                               : dtype == DType::kBf16 ? from_bf16(half)
+                                                       : from_fp16(half);
+            if (sparsifier == "none") {
+              ASSERT_EQ(mean, (value(0, i, j) + value(1, i, j)) / 2);
+            } else if (mean == 0) {
+              ASSERT_EQ(residual[i * kCols + j], value(r, i, j));
+            }
+          }
+        }
+      });
+    }
+  }
+}
+
+// Every bucket says once that it has been applied, and then it has been.
+TEST(GradientSync, TellsWhenABucketHasBeenApplied) {
+  auto ranks = make_thread_ranks(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend("fake");
+    SyncOptions options;
+    options.plan = plan_of({});
+    std::vector<int> told(options.plan.buckets.size(), 0);
+    options.applied = [&](std::size_t bucket, const Event& event) {
+      backend->wait(event);
+      ++told[bucket];
+    };
+    DeviceGradients device(*backend);
+    device.set(gradients_of(r, 0));
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    sync.begin(0);
+    device.announce_all(sync);
+    sync.finish();
+    EXPECT_EQ(told, std::vector<int>(told.size(), 1));
+  });
+}
+
+Plan plan_for(const std::string& plan, const std::string& sparsifier,
+              const std::string& collective) {
+  Scenario job;
+  job.plan = plan;
+  job.sparsifier = sparsifier;
+  job.collective = collective;
+  return plan_of(job);
+}
+
+class Replan : public ::testing::TestWithParam<std::string> {};
+
+// Law 1 over a change of plan: what one plan left in the residuals another one
+// delivers, dense buckets included.
+TEST_P(Replan, LosesNothing) {
+  const std::vector<Plan> plans = {
+      plan_for("layerwise", "topk", "balanced"),
+      plan_for("single", "adtopk", "allgather"),
+      plan_for("layerwise", "none", "dense"),
+      plan_for("size=3k", "topk", "oktopk"),
+      plan_for("single", "none", "dense-bf16"),
+      plan_for("layerwise", "topk", "balanced")};
+  constexpr std::size_t kRanks = 3;
+  auto ranks = make_thread_ranks(kRanks);
+  const std::size_t n = total_size();
+  std::vector<std::vector<double>> owed(kRanks, std::vector<double>(n));
+  std::vector<std::vector<float>> residual(kRanks);
+  std::vector<double> delivered(n);
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend(GetParam());
+    DeviceGradients device(*backend);
+    SyncOptions options;
+    options.plan = plans[0];
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    for (std::uint64_t step = 0; step < 12; ++step) {
+      if (step % 2 == 0) sync.replan(plans[step / 2]);
+      const Gradients g = gradients_of(r, step);
+      device.set(g);
+      sync.begin(step);
+      device.announce_all(sync);
+      EXPECT_TRUE(sync.finish().committed);
+      const std::vector<float> mean = device.get();
+      const std::vector<float> flat_g = flat(g);
+      for (std::size_t j = 0; j < n; ++j) {
+        owed[r][j] += double(flat_g[j]);
+        if (r == 0) delivered[j] += double(kRanks) * double(mean[j]);
+      }
+    }
+    residual[r] = sync.save().residual;
+  });
+  for (std::size_t j = 0; j < n; ++j) {
+    double have = delivered[j];
+    double all = 0;
+    for (std::size_t r = 0; r < kRanks; ++r) {
+      have += double(residual[r][j]);
+      all += owed[r][j];
+    }
+    ASSERT_NEAR(have, all, 1e-4) << j;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Replan,
+                         ::testing::Values("cpu/portable", "fake"),
+                         [](const auto& b) { return safe_name(b.param); });
+
+TEST(Replan, RefusesWhatDoesNotFit) {
+  auto ranks = make_thread_ranks(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend("cpu/portable");
+    DeviceGradients device(*backend);
+    SyncOptions options;
+    options.plan = plan_for("layerwise", "topk", "balanced");
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    // Every rank another one.
+    EXPECT_THROW(
+        sync.replan(plan_for(r == 0 ? "single" : "layerwise", "topk", "auto")),
+        std::invalid_argument);
+    Plan short_plan = options.plan;
+    short_plan.buckets.pop_back();
+    EXPECT_THROW(sync.replan(short_plan), std::invalid_argument);
+    EXPECT_EQ(sync.plan(), options.plan);
+    // And goes on as before.
+    device.set(gradients_of(r, 0));
+    sync.begin(0);
+    EXPECT_THROW(sync.replan(options.plan), std::logic_error);
+    device.announce_all(sync);
+    EXPECT_TRUE(sync.finish().committed);
+  });
+}
+
+}  // namespace
+}  // namespace sluice::testing

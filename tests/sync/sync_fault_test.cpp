@@ -1,0 +1,227 @@
+// What goes wrong in a step, and what is left of it.
+
+#include "sync/sync_support.h"
+
+namespace sluice::testing {
+namespace {
+
+// Loses one message of rank 0, counted over the whole run.
+Fate drop_number(void* context, std::size_t from, std::size_t,
+                 std::uint64_t number) {
+  return from == 0 && number == *static_cast<std::uint64_t*>(context)
+             ? Fate::kDrop
+             : Fate::kDeliver;
+}
+
+// Law 4 for all buckets: whichever message is lost, the gradient of a sparse
+// tensor is in the residual, that of a dense one where it was, on every rank.
+TEST(SyncFaults, AFailedStepLosesNoGradient) {
+  for (const std::string backend_name : {"cpu/portable", "fake"}) {
+    for (std::uint64_t lost = 0; lost < 12; ++lost) {
+      ManualClock clock;
+      auto ranks = make_thread_ranks(3, {&clock, &drop_number, &lost});
+      run_ranks(ranks, [&](std::size_t r) {
+        Scenario job;
+        job.plan = "layerwise";
+        job.collective = "allgather";
+        auto backend = make_backend(backend_name);
+        DeviceGradients device(*backend);
+        const std::vector<float> g = flat(gradients_of(r, 0));
+        device.set(gradients_of(r, 0));
+        SyncOptions options;
+        options.plan = plan_of(job);
+        GradientSync sync(*ranks[r], *backend, kTensors, options);
+        sync.begin(0);
+        device.announce_all(sync);
+        try {
+          sync.finish();
+          ranks[r]->barrier(100);
+        } catch (const CommError&) {
+        }
+        const bool committed = sync.recover();
+        const std::vector<float> residual = sync.save().residual;
+        const std::vector<float> after = device.get();
+        std::size_t j = 0;
+        for (const TensorInfo& t : kTensors) {
+          const bool dense = t.dims.size() < 2;
+          for (std::size_t i = 0; i < size_of(t) && !committed; ++i, ++j) {
+            ASSERT_EQ(dense ? after[j] : residual[j], g[j])
+                << "message " << lost << " tensor " << t.name;
+          }
+        }
+      });
+    }
+  }
+}
+
+// All ranks end at once, and say why.
+TEST(SyncFaults, ANonFiniteGradientStopsAllRanks) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(3, {&clock, nullptr, nullptr});
+  std::vector<std::string> errors(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend("cpu/portable");
+    DeviceGradients device(*backend);
+    SyncOptions options;
+    options.plan = plan_of({});
+    options.nonfinite = NonFinite::kStop;
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    Gradients g = gradients_of(r, 0);
+    if (r == 1) g[0][3] = NAN;
+    device.set(g);
+    sync.begin(7);
+    device.announce_all(sync);
+    try {
+      sync.finish();
+    } catch (const std::runtime_error& e) {
+      errors[r] = e.what();
+    }
+    // Rolled back, so that nothing finite is lost.
+    EXPECT_EQ(sync.save().residual[5], flat(g)[5]);
+  });
+  for (const std::string& error : errors) {
+    EXPECT_NE(error.find("rank 1 stopped the job"), std::string::npos) << error;
+    EXPECT_NE(error.find("1 entries that are not in step 7"),
+              std::string::npos)
+        << error;
+  }
+  EXPECT_EQ(clock.now(), Engine::Clock::time_point());  // nobody waited
+}
+
+// Sums that overflow are seen, whatever carries them.
+TEST(SyncFaults, SumsThatOverflowAreSkippedEverywhere) {
+  for (const std::string collective :
+       {"allgather", "balanced", "gtopk-tree", "dense"}) {
+    auto ranks = make_thread_ranks(3);
+    run_ranks(ranks, [&](std::size_t r) {
+      auto backend = make_backend("cpu/portable");
+      SyncOptions options;
+      BucketPlan bucket;
+      bucket.tensors = {0};
+      bucket.collective = collective;
+      if (collective == "dense") bucket.sparsifier = "none";
+      options.plan.buckets = {bucket};
+      const std::vector<TensorInfo> tensors = {{"w", {10, 10}}};
+      GradientSync sync(*ranks[r], *backend, tensors, options);
+      std::vector<float> g(100);
+      g[17] = 3e38F;
+      sync.begin(0);
+      sync.ready(0, contiguous_view(g.data(), tensors[0].dims));
+      try {
+        const SyncReport report = sync.finish();
+        EXPECT_FALSE(report.committed) << collective;
+        EXPECT_GT(report.nonfinite, 0U) << collective;
+      } catch (const CommError& e) {
+        ADD_FAILURE() << collective << ": " << e.what();
+      }
+    });
+  }
+}
+
+// What the selecting thread cannot do is told to the others.
+TEST(SyncFaults, AFailureToSelectReachesAllRanks) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});
+  std::vector<std::string> errors(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend("cpu/portable");
+    DeviceGradients device(*backend);
+    device.set(gradients_of(r, 0));
+    SyncOptions options;
+    options.plan = plan_of({});
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    // A density that no rule takes, on one rank alone.
+    sync.begin(0, {r == 1 ? 5.0 : 0.1, 0.1});
+    device.announce_all(sync);
+    try {
+      sync.finish();
+    } catch (const std::exception& e) {
+      errors[r] = e.what();
+    }
+  });
+  EXPECT_NE(errors[0].find("rank 1 gave up in step 0: "), std::string::npos)
+      << errors[0];
+  EXPECT_NE(errors[0].find("density"), std::string::npos) << errors[0];
+  EXPECT_NE(errors[1].find("density"), std::string::npos) << errors[1];
+  EXPECT_EQ(clock.now(), Engine::Clock::time_point());
+}
+
+// A decision that one rank did not hear, and then a step that fails: what the
+// others heard must still reach it, or collectives would learn differently.
+TEST(SyncFaults, ALostDecisionIsMadeUpForAfterTheNextFailure) {
+  for (const std::string collective : {"balanced", "auto"}) {
+    // Rank 0's messages of a step; its last one is the decision to rank 2.
+    const auto run = [&](std::uint64_t lost, bool faulty) {
+      ManualClock clock;
+      auto ranks = make_thread_ranks(3, {&clock, &drop_number, &lost});
+      std::vector<std::uint64_t> sent(2, 0);
+      std::vector<std::vector<float>> last(3);
+      run_ranks(ranks, [&](std::size_t r) {
+        Scenario job;
+        job.plan = "single";
+        job.collective = collective;
+        auto backend = make_backend("cpu/portable");
+        DeviceGradients device(*backend);
+        SyncOptions options;
+        options.plan = plan_of(job);
+        GradientSync sync(*ranks[r], *backend, kTensors, options);
+        for (std::uint64_t step = 0; step < 6; ++step) {
+          device.set(gradients_of(r, step));
+          sync.begin(step);
+          device.announce_all(sync);
+          try {
+            const SyncReport report = sync.finish();
+            if (r == 0 && step < 2) sent[step] = report.traffic.messages_sent;
+          } catch (const CommError&) {
+            EXPECT_TRUE(faulty) << "step " << step;
+            // Whoever is one step ahead takes it up again.
+            if (!sync.recover()) --step;
+          }
+        }
+        last[r] = device.get();
+      });
+      EXPECT_EQ(last[1], last[0]) << collective;
+      EXPECT_EQ(last[2], last[0]) << collective;
+      return sent;
+    };
+    const std::vector<std::uint64_t> sent = run(~std::uint64_t{0}, false);
+    run(sent[0] + sent[1] - 1, true);
+  }
+}
+
+// A sync that goes away in the middle of a step takes its threads with it.
+TEST(SyncFaults, AStepMayBeGivenUp) {
+  auto ranks = make_thread_ranks(1);
+  auto backend = make_backend("cpu/portable");
+  DeviceGradients device(*backend);
+  device.set(gradients_of(0, 0));
+  SyncOptions options;
+  options.plan = plan_of({});
+  for (std::size_t announced = 0; announced < kTensors.size(); ++announced) {
+    GradientSync sync(*ranks[0], *backend, kTensors, options);
+    sync.begin(0);
+    for (std::size_t t = 0; t < announced; ++t) device.announce(sync, t);
+  }
+}
+
+// A dense collective may be written as any other spec.
+TEST(GradientSync, TakesAnySpecOfADenseCollective) {
+  for (const std::string spec :
+       {R"({"name": "dense", "by": "ring"})", "dense:by=ring", "dense-bf16"}) {
+    Scenario job;
+    job.sparsifier = "none";
+    job.collective = spec;
+    auto ranks = make_thread_ranks(1);
+    auto backend = make_backend("cpu/portable");
+    SyncOptions options;
+    options.plan = plan_of(job);
+    EXPECT_NO_THROW(GradientSync(*ranks[0], *backend, kTensors, options))
+        << spec;
+    options.plan.buckets[0].collective = "balanced";
+    EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
+                 std::invalid_argument);
+  }
+}
+
+}  // namespace
+}  // namespace sluice::testing
