@@ -12,9 +12,9 @@
 #include "sluice/cli/commands.h"
 #include "sluice/cli/table.h"
 #include "sluice/core/error.h"
-#include "sluice/torch/data/image_folder.h"
+#include "sluice/data/image_folder.h"
+#include "sluice/data/photographs.h"
 #include "sluice/torch/data/loading_time.h"
-#include "sluice/torch/data/photographs.h"
 
 namespace sluice {
 namespace {

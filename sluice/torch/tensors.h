@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/torch/checkpoint.h"
+#include "sluice/run/checkpoint.h"
 
 namespace sluice {
 

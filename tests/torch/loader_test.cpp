@@ -3,7 +3,7 @@
 #include <atomic>
 #include <set>
 
-#include "torch_support.h"
+#include "files.h"
 
 namespace sluice::testing {
 namespace {

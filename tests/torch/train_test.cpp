@@ -1,17 +1,17 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "files.h"
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
+#include "sluice/run/ranks.h"
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
 #include "sluice/torch/train/job.h"
-#include "sluice/torch/train/ranks.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/trainer.h"
-#include "torch_support.h"
 
 namespace sluice {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <deque>
 
-#include "sluice/torch/data/dataset.h"
-#include "sluice/torch/data/sample_maker.h"
-#include "sluice/torch/data/sampler.h"
+#include "sluice/data/dataset.h"
+#include "sluice/data/sample_maker.h"
+#include "sluice/data/sampler.h"
 
 namespace sluice {
 

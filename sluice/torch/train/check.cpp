@@ -1,5 +1,5 @@
+#include "sluice/config/lr_schedule.h"
 #include "sluice/feedback/feedback.h"
-#include "sluice/torch/optim/lr_schedule.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/job.h"
 #include "sluice/torch/train/trainer.h"

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "sluice/torch/train/ranks.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {

@@ -3,9 +3,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
 #include "sluice/feedback/feedback.h"
-#include "sluice/torch/ensure.h"
 #include "sluice/torch/train/adapter.h"
 
 namespace sluice {

@@ -2,12 +2,12 @@
 
 #include <memory>
 
+#include "sluice/config/config.h"
+#include "sluice/data/dataset.h"
 #include "sluice/plan/plan.h"
 #include "sluice/sparsify/exceptions.h"
-#include "sluice/torch/data/dataset.h"
 #include "sluice/torch/models/model.h"
 #include "sluice/torch/tensors.h"
-#include "sluice/torch/train/config.h"
 
 namespace sluice {
 

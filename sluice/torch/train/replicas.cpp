@@ -5,7 +5,7 @@
 
 #include "sluice/core/checksum.h"
 #include "sluice/core/error.h"
-#include "sluice/torch/train/ranks.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {

@@ -6,20 +6,20 @@
 #include <cstring>
 #include <thread>
 
+#include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
+#include "sluice/run/checkpoint_store.h"
+#include "sluice/run/rank_part.h"
+#include "sluice/run/ranks.h"
+#include "sluice/run/run_folder.h"
+#include "sluice/run/timeline.h"
 #include "sluice/sparsify/schedule.h"
 #include "sluice/torch/data/loader.h"
-#include "sluice/torch/ensure.h"
 #include "sluice/torch/train/adapter.h"
-#include "sluice/torch/train/checkpoint_store.h"
 #include "sluice/torch/train/evaluation.h"
 #include "sluice/torch/train/job.h"
 #include "sluice/torch/train/model_file.h"
-#include "sluice/torch/train/rank_part.h"
-#include "sluice/torch/train/ranks.h"
 #include "sluice/torch/train/replicas.h"
-#include "sluice/torch/train/run_folder.h"
-#include "sluice/torch/train/timeline.h"
 
 namespace sluice {
 namespace {
@@ -50,7 +50,10 @@ class Trainer {
     agree_on([&] { make_parts(); });
     agree_on([&] { load_checkpoint(); });
     // Only now: what cannot begin leaves no folder behind.
-    config_.out = open_run_folder(comm_, config_, options_);
+    config_.out = open_run_folder(comm_, config_,
+                                  options_.overwrite        ? OldRun::kReplace
+                                  : options_.resume.empty() ? OldRun::kRefuse
+                                                            : OldRun::kResume);
     broadcast_tensors(comm_, progress_.done, job_.parameters);
     broadcast_tensors(comm_, progress_.done, job_.buffers);
     agree_on([&] { open_metrics(); });
