@@ -37,8 +37,8 @@ CONFINED = [
     (r"(jpeglib|jerror|png)\.h", r"data", "data"),
     (
         r"sluice/backend/cpu/.*",
-        r"(backend|cli)",
-        "backend, and cli, which times the kernels,",
+        r"(backend|cli/bench)",
+        "backend, and cli/bench, which times the kernels,",
     ),
 ]
 

@@ -12,9 +12,9 @@
 #include <thread>
 
 #include "sluice/cli/commands.h"
-#include "sluice/cli/kinds.h"
-#include "sluice/cli/launch.h"
-#include "sluice/cli/table.h"
+#include "sluice/cli/shared/kinds.h"
+#include "sluice/cli/shared/launch.h"
+#include "sluice/cli/shared/table.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/preset.h"
 #include "sluice/core/error.h"

@@ -1,4 +1,4 @@
-#include "sluice/cli/compare_queue.h"
+#include "sluice/cli/compare/queue.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,7 +13,7 @@
 #include <filesystem>
 #include <sstream>
 
-#include "sluice/cli/child.h"
+#include "sluice/cli/shared/child.h"
 #include "sluice/core/error.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "sluice/cli/compare_methods.h"
+#include "sluice/cli/compare/methods.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <charconv>
 
-#include "sluice/cli/kinds.h"
+#include "sluice/cli/shared/kinds.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/error.h"
 #include "sluice/feedback/feedback.h"

@@ -8,9 +8,9 @@
 #include <iterator>
 #include <memory>
 
-#include "sluice/cli/bench.h"
+#include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
-#include "sluice/cli/table.h"
+#include "sluice/cli/shared/table.h"
 #include "sluice/core/error.h"
 #include "sluice/data/image_folder.h"
 #include "sluice/data/photographs.h"

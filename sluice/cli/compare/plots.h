@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "sluice/cli/compare_queue.h"
+#include "sluice/cli/compare/queue.h"
 
 namespace sluice {
 

@@ -7,11 +7,11 @@
 #include <fstream>
 #include <memory>
 
-#include "sluice/cli/child.h"
 #include "sluice/cli/commands.h"
-#include "sluice/cli/compare_methods.h"
-#include "sluice/cli/compare_queue.h"
-#include "sluice/cli/compare_report.h"
+#include "sluice/cli/compare/methods.h"
+#include "sluice/cli/compare/queue.h"
+#include "sluice/cli/compare/report.h"
+#include "sluice/cli/shared/child.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/core/error.h"
 

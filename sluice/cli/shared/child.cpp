@@ -1,4 +1,4 @@
-#include "sluice/cli/child.h"
+#include "sluice/cli/shared/child.h"
 
 #include <fcntl.h>
 #include <signal.h>

@@ -1,11 +1,11 @@
-#include "sluice/cli/compare_plots.h"
+#include "sluice/cli/compare/plots.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
 
-#include "sluice/cli/plot.h"
+#include "sluice/cli/shared/plot.h"
 
 namespace sluice {
 namespace {

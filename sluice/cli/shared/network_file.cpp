@@ -1,4 +1,4 @@
-#include "sluice/cli/network_file.h"
+#include "sluice/cli/shared/network_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,12 +1,12 @@
-#include "sluice/cli/compare_report.h"
+#include "sluice/cli/compare/report.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
 
-#include "sluice/cli/compare_plots.h"
-#include "sluice/cli/table.h"
+#include "sluice/cli/compare/plots.h"
+#include "sluice/cli/shared/table.h"
 #include "sluice/core/error.h"
 
 namespace sluice {

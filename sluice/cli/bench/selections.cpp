@@ -1,4 +1,4 @@
-#include "sluice/cli/selections.h"
+#include "sluice/cli/bench/selections.h"
 
 #include <algorithm>
 #include <bit>

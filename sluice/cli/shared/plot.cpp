@@ -1,4 +1,4 @@
-#include "sluice/cli/plot.h"
+#include "sluice/cli/shared/plot.h"
 
 #include <fmt/format.h>
 

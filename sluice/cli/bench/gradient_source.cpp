@@ -1,10 +1,10 @@
-#include "sluice/cli/data.h"
+#include "sluice/cli/bench/gradient_source.h"
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "sluice/cli/npy.h"
+#include "sluice/cli/bench/npy.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 

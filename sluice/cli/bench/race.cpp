@@ -1,4 +1,4 @@
-#include "sluice/cli/race.h"
+#include "sluice/cli/bench/race.h"
 
 #include <fmt/format.h>
 #include <time.h>
@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sluice/cli/bench.h"
-#include "sluice/cli/launch.h"
+#include "sluice/cli/bench/bench.h"
+#include "sluice/cli/shared/launch.h"
 #include "sluice/collective/auto.h"
 #include "sluice/collective/balanced.h"
 #include "sluice/collective/dense.h"

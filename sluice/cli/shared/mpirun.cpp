@@ -1,4 +1,4 @@
-#include "sluice/cli/mpirun.h"
+#include "sluice/cli/shared/mpirun.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-#include "sluice/cli/child.h"
+#include "sluice/cli/shared/child.h"
 #include "sluice/core/error.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/cli/compare_queue.h"
+#include "sluice/cli/compare/queue.h"
 
 // The table and the plots of a comparison.
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <memory>
 
-#include "sluice/cli/bench.h"
+#include "sluice/cli/bench/bench.h"
+#include "sluice/cli/bench/gradient_source.h"
 #include "sluice/cli/commands.h"
-#include "sluice/cli/data.h"
-#include "sluice/cli/table.h"
+#include "sluice/cli/shared/table.h"
 #include "sluice/codec/codec.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"

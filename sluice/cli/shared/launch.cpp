@@ -1,4 +1,4 @@
-#include "sluice/cli/launch.h"
+#include "sluice/cli/shared/launch.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <new>
 #include <thread>
 
-#include "sluice/cli/mpirun.h"
+#include "sluice/cli/shared/mpirun.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/error.h"

@@ -1,4 +1,4 @@
-#include "sluice/cli/compare_run.h"
+#include "sluice/cli/compare/run_record.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "sluice/cli/bench.h"
+#include "sluice/cli/bench/bench.h"
 #include "sluice/core/error.h"
 
 namespace sluice {

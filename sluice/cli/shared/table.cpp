@@ -1,4 +1,4 @@
-#include "sluice/cli/table.h"
+#include "sluice/cli/shared/table.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/cli/selections.h"
+#include "sluice/cli/bench/selections.h"
 #include "sluice/collective/sparse_allreduce.h"
 
 namespace sluice {

@@ -1,4 +1,4 @@
-#include "sluice/cli/bench.h"
+#include "sluice/cli/bench/bench.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

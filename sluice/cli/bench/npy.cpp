@@ -1,4 +1,4 @@
-#include "sluice/cli/npy.h"
+#include "sluice/cli/bench/npy.h"
 
 #include <cctype>
 #include <cstdint>

@@ -5,12 +5,12 @@
 #include <memory>
 #include <numeric>
 
-#include "sluice/cli/bench.h"
+#include "sluice/cli/bench/bench.h"
+#include "sluice/cli/bench/race.h"
 #include "sluice/cli/commands.h"
-#include "sluice/cli/launch.h"
-#include "sluice/cli/network_file.h"
-#include "sluice/cli/race.h"
-#include "sluice/cli/table.h"
+#include "sluice/cli/shared/launch.h"
+#include "sluice/cli/shared/network_file.h"
+#include "sluice/cli/shared/table.h"
 #include "sluice/core/error.h"
 #include "sluice/cost/model.h"
 
