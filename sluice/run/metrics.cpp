@@ -7,32 +7,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "sluice/core/ensure.h"
-#include "sluice/run/atomic_file.h"
 
 namespace sluice {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-// A run that was killed may have told of steps that it did not save.
-void forget_after(const std::string& path, std::uint64_t step) {
-  std::ifstream file(path);
-  if (!file) return;
-  std::string kept;
-  for (std::string line; std::getline(file, line);) {
-    const Json json = Json::parse(line, nullptr, false);
-    if (!json.is_object() || json.value("step", step + 1) > step) continue;
-    kept += line + "\n";
-  }
-  AtomicFile fresh(path);
-  fresh.write(std::as_bytes(std::span(kept)));
-  fresh.commit();
-}
 
 std::string human_bytes(double bytes) {
   const char* units[] = {"B", "kB", "MB", "GB"};
@@ -48,7 +27,7 @@ std::size_t terminal_columns() {
   return known ? size.ws_col : 80;
 }
 
-std::string describe(const Window& w) {
+std::string describe(const StepTotals& w) {
   return fmt::format(
       "loss {:.4f}  acc {:.2f} %  {:.0f} samples/s  density {:.3f} %  "
       "k^/k {:.2f}  {}/step  exposed {:.2f} of {:.2f} ms",
@@ -59,7 +38,7 @@ std::string describe(const Window& w) {
 
 }  // namespace
 
-void Window::add(const Window& o) {
+void StepTotals::add(const StepTotals& o) {
   steps += o.steps;
   samples += o.samples;
   loss += o.loss;
@@ -83,65 +62,66 @@ Metrics::Metrics(const Options& options)
       start_(std::chrono::steady_clock::now()),
       path_(options.folder + "/metrics.jsonl"),
       events_(options.folder, static_cast<std::int64_t>(options.done) + 1) {
-  forget_after(path_, options.done);
+  // A run that was killed may have told of steps that it did not save.
+  forget_metrics_after(path_, options.done);
   file_.reset(std::fopen(path_.c_str(), "ae"));
   ensure(file_ != nullptr, "[metrics] '", path_,
          "' must be writable: ", std::strerror(errno));
 }
 
-void Metrics::trained(const Moment& at, const Window& w) {
-  const std::pair<const char*, double> scalars[] = {
-      {"loss", w.mean_loss()},
-      {"accuracy", w.accuracy()},
-      {"lr", at.rate},
-      {"samples_per_s", w.samples_per_second()},
-      {"density", w.density()},
-      {"target_density", at.target_density},
-      {"k_hat_over_k", w.sent_over_budget()},
-      {"bytes_per_step", w.per_step(w.bytes)},
-      {"step_s", w.per_step(w.seconds)},
-      {"exposed_s", w.per_step(w.exposed)},
-      {"select_s", w.per_step(w.select)},
-      {"wire_s", w.per_step(w.wire)},
-      {"skipped", w.skipped / w.ranks},
-      {"replaced", w.replaced}};
-  Json json = {{"kind", "train"}, {"step", at.step}, {"epoch", at.epoch}};
-  const std::chrono::duration<double> time =
-      std::chrono::steady_clock::now() - start_;
-  json["time_s"] = time.count();
-  for (const auto& [name, value] : scalars) {
-    json[name] = value;
-    events_.add_scalar(std::string("train/") + name, value,
+void Metrics::trained(const Moment& at, const StepTotals& w) {
+  MetricsLine line = line_at(at, MetricsLine::kTrain);
+  line.loss = w.mean_loss();
+  line.accuracy = w.accuracy();
+  line.replaced = w.replaced;
+  line.lr = at.rate;
+  line.samples_per_s = w.samples_per_second();
+  line.density = w.density();
+  line.target_density = at.target_density;
+  line.k_hat_over_k = w.sent_over_budget();
+  line.bytes_per_step = w.per_step(w.bytes);
+  line.step_s = w.per_step(w.seconds);
+  line.exposed_s = w.per_step(w.exposed);
+  line.select_s = w.per_step(w.select);
+  line.wire_s = w.per_step(w.wire);
+  line.skipped = w.skipped / w.ranks;
+  write(to_json(line));
+  for (const auto& [name, value] : metrics_fields(line.kind)) {
+    events_.add_scalar(std::string("train/") + name, line.*value,
                        static_cast<std::int64_t>(at.step));
   }
-  write(json.dump());
   draw(at, describe(w));
 }
 
 void Metrics::evaluated(const Moment& at, const Evaluation& e) {
-  const std::chrono::duration<double> time =
-      std::chrono::steady_clock::now() - start_;
-  write(Json{{"kind", "eval"},
-             {"step", at.step},
-             {"epoch", at.epoch},
-             {"time_s", time.count()},
-             {"loss", e.loss},
-             {"accuracy", e.accuracy},
-             {"samples", e.samples},
-             {"replaced", e.replaced}}
-            .dump());
+  MetricsLine line = line_at(at, MetricsLine::kEval);
+  line.loss = e.loss;
+  line.accuracy = e.accuracy;
+  line.samples = e.samples;
+  line.replaced = e.replaced;
+  write(to_json(line));
   const auto step = static_cast<std::int64_t>(at.step);
   events_.add_scalar("eval/loss", e.loss, step);
   events_.add_scalar("eval/accuracy", e.accuracy, step);
   events_.flush();
-  const std::string replaced = e.replaced > 0
-                                   ? fmt::format(
-                                         "; {} images that cannot be read were "
-                                         "replaced",
-                                         e.replaced)
-                                   : "";
+  const std::string replaced =
+      e.replaced > 0
+          ? fmt::format("; {} images that cannot be read were replaced",
+                        e.replaced)
+          : "";
   say(fmt::format("step {} epoch {:.2f}: test loss {:.4f}, accuracy {:.2f} %{}",
                   at.step, at.epoch, e.loss, 100 * e.accuracy, replaced));
+}
+
+MetricsLine Metrics::line_at(const Moment& at, MetricsLine::Kind kind) const {
+  MetricsLine line;
+  line.kind = kind;
+  line.step = at.step;
+  line.epoch = at.epoch;
+  line.time_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+          .count();
+  return line;
 }
 
 void Metrics::say(const std::string& line) {

@@ -7,11 +7,12 @@
 #include <string>
 
 #include "sluice/run/events.h"
+#include "sluice/run/metrics_file.h"
 
 namespace sluice {
 
 // Sums over some steps, and over the ranks once they are added up.
-struct Window {
+struct StepTotals {
   double ranks = 1;
   double steps = 0;
   double samples = 0;
@@ -29,7 +30,7 @@ struct Window {
   double skipped = 0;
   double replaced = 0;  // samples that could not be read
 
-  void add(const Window& other);
+  void add(const StepTotals& other);
 
   double mean_loss() const { return loss / samples; }
   double accuracy() const { return correct / samples; }
@@ -70,7 +71,7 @@ class Metrics {
   // Throws std::runtime_error if the files cannot be written; so do the others.
   explicit Metrics(const Options& options);
 
-  void trained(const Moment& at, const Window& window);
+  void trained(const Moment& at, const StepTotals& window);
   void evaluated(const Moment& at, const Evaluation& evaluation);
   // A line for people.
   void say(const std::string& line);
@@ -78,6 +79,7 @@ class Metrics {
   void finish();
 
  private:
+  MetricsLine line_at(const Moment& at, MetricsLine::Kind kind) const;
   void write(const std::string& line);
   void draw(const Moment& at, const std::string& text);
   void clear();

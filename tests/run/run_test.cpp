@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -193,7 +194,7 @@ TEST(Timeline, HasAllRanksInOneFile) {
 
 TEST(Metrics, ForgetsStepsThatWereNotSaved) {
   const TempFolder folder;
-  Window window;
+  StepTotals window;
   window.steps = 1;
   window.samples = 2;
   window.seconds = 1;
@@ -205,12 +206,47 @@ TEST(Metrics, ForgetsStepsThatWereNotSaved) {
   }
   Metrics metrics({folder.path(), 2, 10, true});
   metrics.trained({4, 0, 0, 0}, window);
-  std::ifstream file(folder / "metrics.jsonl");
   std::vector<int> steps;
-  for (std::string line; std::getline(file, line);) {
-    steps.push_back(nlohmann::json::parse(line).at("step"));
+  for (const MetricsLine& line : read_metrics(folder / "metrics.jsonl")) {
+    steps.push_back(static_cast<int>(line.step));
   }
   EXPECT_EQ(steps, (std::vector{1, 2, 4}));
+}
+
+TEST(MetricsFile, ReadsWhatWasWritten) {
+  for (const auto kind : {MetricsLine::kTrain, MetricsLine::kEval}) {
+    MetricsLine line;
+    line.kind = kind;
+    line.step = 7;
+    line.epoch = 0.5;
+    line.time_s = 2;
+    double value = 0.125;
+    for (const MetricsField& field : metrics_fields(kind)) {
+      line.*field.value = value;
+      value += 1;
+    }
+    const auto again = metrics_line_from_json(to_json(line));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(to_json(*again), to_json(line));
+  }
+}
+
+TEST(MetricsFile, LeavesOutWhatIsNoLine) {
+  const TempFolder folder;
+  EXPECT_TRUE(read_metrics(folder / "metrics.jsonl").empty());
+  std::ofstream(folder / "metrics.jsonl")
+      << R"({"kind": "train", "step": 3, "loss": null, "accuracy": 0.5})"
+      << "\n[]\n\n"
+      << R"({"kind": "other", "step": 4})"
+      << "\n"
+      << R"({"kind": "eval", "step": -1})"
+      << "\n"
+      << R"({"kind": "eval", "st)";
+  const auto lines = read_metrics(folder / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 1);
+  EXPECT_EQ(lines[0].step, 3);
+  EXPECT_EQ(lines[0].accuracy, 0.5);
+  EXPECT_TRUE(std::isnan(lines[0].loss));
 }
 
 }  // namespace

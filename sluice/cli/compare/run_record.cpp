@@ -1,34 +1,32 @@
 #include "sluice/cli/compare/run_record.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/core/error.h"
+#include "sluice/run/metrics_file.h"
 
 namespace sluice {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Numbers that are not finite are null in JSON.
-double number(const Json& json, const char* key, double otherwise) {
-  const auto it = json.find(key);
-  return it != json.end() && it->is_number() ? it->get<double>() : otherwise;
-}
-
 // Adds up what the windows of steps say.
 class Reader {
  public:
   explicit Reader(RunRecord& run) : run_(run) {}
 
-  void read(const Json& line) {
-    run_.wall_s = std::max(run_.wall_s, number(line, "time_s", 0));
-    if (line.value("kind", "") == "train") read_window(line);
-    if (line.value("kind", "") == "eval") read_evaluation(line);
+  void read(const MetricsLine& line) {
+    run_.wall_s = std::max(run_.wall_s, line.time_s);
+    if (line.kind == MetricsLine::kTrain) {
+      read_steps(line);
+    } else {
+      read_evaluation(line);
+    }
   }
 
   void finish() {
@@ -42,27 +40,26 @@ class Reader {
   }
 
  private:
-  void read_window(const Json& line) {
-    const double step = number(line, "step", steps_);
+  void read_steps(const MetricsLine& line) {
+    const auto step = static_cast<double>(line.step);
     const double count = step - steps_;
     if (count <= 0) return;
     steps_ = step;
-    last_step_s_ = number(line, "step_s", 0);
+    last_step_s_ = line.step_s;
     step_times_.push_back(last_step_s_);
     seconds_ += count * last_step_s_;
-    bytes_ += count * number(line, "bytes_per_step", 0);
-    density_ += count * number(line, "density", 1);
-    k_hat_ += count * number(line, "k_hat_over_k", 1);
-    const auto loss = line.find("loss");
-    if (loss != line.end() && loss->is_number()) {
-      run_.losses.push_back({step, seconds_, loss->get<double>()});
+    bytes_ += count * line.bytes_per_step;
+    density_ += count * line.density;
+    k_hat_ += count * line.k_hat_over_k;
+    if (std::isfinite(line.loss)) {
+      run_.losses.push_back({step, seconds_, line.loss});
     }
   }
   // It may stand between two windows.
-  void read_evaluation(const Json& line) {
-    const double step = number(line, "step", steps_);
-    run_.accuracies.push_back({step, seconds_ + (step - steps_) * last_step_s_,
-                               number(line, "accuracy", 0)});
+  void read_evaluation(const MetricsLine& line) {
+    const auto step = static_cast<double>(line.step);
+    run_.accuracies.push_back(
+        {step, seconds_ + (step - steps_) * last_step_s_, line.accuracy});
   }
 
   RunRecord& run_;
@@ -100,11 +97,9 @@ RunRecord read_run(const std::string& folder) {
       read_file_or_nothing(folder + "/summary.json"), nullptr, false);
   run.finished = run.begun && summary.is_object() &&
                  summary.contains("stopped") && summary["stopped"] == false;
-  std::ifstream metrics(folder + "/metrics.jsonl");
   Reader reader(run);
-  for (std::string line; std::getline(metrics, line);) {
-    const Json json = Json::parse(line, nullptr, false);
-    if (json.is_object()) reader.read(json);
+  for (const MetricsLine& line : read_metrics(folder + "/metrics.jsonl")) {
+    reader.read(line);
   }
   reader.finish();
   return run;

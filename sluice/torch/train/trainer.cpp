@@ -75,10 +75,10 @@ class Trainer {
   }
 
   void step();
-  torch::Tensor forward(const Batch& batch, Window& window);
+  torch::Tensor forward(const Batch& batch, StepTotals& window);
   void check_loss(double loss);
-  void note_replaced(const BatchOutcome& outcome, Window& window);
-  void apply(const SyncReport& report, Window& window);
+  void note_replaced(const BatchOutcome& outcome, StepTotals& window);
+  void apply(const SyncReport& report, StepTotals& window);
   void note_skip();
   void look_after();
   void log();
@@ -132,8 +132,8 @@ class Trainer {
   std::uint64_t skipped_in_a_row_ = 0;
   std::uint64_t saved_at_ = ~std::uint64_t{0};
   std::uint64_t evaluated_at_ = ~std::uint64_t{0};
-  Window window_;  // since the last log, of this rank
-  Window all_;     // of the run, of all ranks, on rank 0
+  StepTotals window_;  // since the last log, of this rank
+  StepTotals all_;     // of the run, of all ranks, on rank 0
   TrainSummary summary_;
 };
 
@@ -295,7 +295,7 @@ void Trainer::open_metrics() {
              comm_.size(), "; rules and collectives start anew"));
 }
 
-torch::Tensor Trainer::forward(const Batch& batch, Window& window) {
+torch::Tensor Trainer::forward(const Batch& batch, StepTotals& window) {
   const auto start = Clock::now();
   // Both copies are done before loss.item() returns, and so before the loader
   // may write there again.
@@ -330,7 +330,7 @@ void Trainer::check_loss(double loss) {
   }
 }
 
-void Trainer::note_replaced(const BatchOutcome& outcome, Window& window) {
+void Trainer::note_replaced(const BatchOutcome& outcome, StepTotals& window) {
   if (outcome.replaced == 0) return;
   window.replaced += static_cast<double>(outcome.replaced);
   if (replaced_seen_) return;
@@ -352,7 +352,7 @@ void Trainer::step() {
                           progress_.step_in_epoch() * passes};
   if (!(loader_->position() == place)) loader_->seek(place);
   adapter_->clear();
-  Window window;
+  StepTotals window;
   for (std::uint64_t pass = 0; pass < passes; ++pass) {
     job_.model->seed_noise(
         mix64(mix64(static_cast<std::uint64_t>(config_.seed), comm_.rank()),
@@ -381,7 +381,7 @@ void Trainer::step() {
   ++progress_.place;
 }
 
-void Trainer::apply(const SyncReport& report, Window& window) {
+void Trainer::apply(const SyncReport& report, StepTotals& window) {
   window.selected = static_cast<double>(report.selected);
   window.budget = static_cast<double>(report.budget);
   window.sparse_elements = static_cast<double>(report.sparse_elements);
@@ -441,10 +441,10 @@ void Trainer::log() {
                                      std::as_bytes(std::span(&window_, 1)));
   window_ = {};
   if (!is_first()) return;
-  Window sum;
+  StepTotals sum;
   sum.ranks = static_cast<double>(comm_.size());
   for (const Bytes& bytes : parts) {
-    Window theirs;
+    StepTotals theirs;
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
     sum.add(theirs);
   }
