@@ -9,7 +9,7 @@
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
-#include "sluice/torch/train/job.h"
+#include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/trainer.h"
 
@@ -162,21 +162,21 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
 
   at::set_num_threads(1);
   const auto data = make_dataset(config.dataset);
-  const Job job = make_job(config, data->input());
-  const auto optimizer = make_optimizer(config.optimizer, job.parameters);
+  const PlannedModel model = make_planned_model(config, data->input());
+  const auto optimizer = make_optimizer(config.optimizer, model.parameters);
   SamplerOptions how;
   how.batch = static_cast<std::uint64_t>(config.batch_size);
   how.seed = static_cast<std::uint64_t>(config.seed);
   Loader loader(*data, how);
   for (int step = 0; step < 6; ++step) {
     const Batch batch = loader.next();
-    job.model->zero_grad();
-    torch::nn::functional::cross_entropy(job.model->forward(batch.images),
+    model.module->zero_grad();
+    torch::nn::functional::cross_entropy(model.module->forward(batch.images),
                                          batch.labels)
         .backward();
     optimizer->step(config.lr);
   }
-  EXPECT_EQ(weights, hash_tensors(job.parameters));
+  EXPECT_EQ(weights, hash_tensors(model.parameters));
 }
 
 TEST(Trainer, StopsOnAllRanksIfOneIsAsked) {

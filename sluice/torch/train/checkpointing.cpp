@@ -18,12 +18,12 @@ void write_parts(const Session& session, const std::string& folder,
   file.ranks = session.comm.size();
   file.threads = session.threads;
   file.config = session.config;
-  file.plan = to_json(session.job.plan);
+  file.plan = to_json(session.model.plan);
   file.schedule = session.schedule->state();
   file.best_accuracy = best_accuracy;
   file.data = session.data;
-  file.parameters = session.job.parameters;
-  file.buffers = session.job.buffers;
+  file.parameters = session.model.parameters;
+  file.buffers = session.model.buffers;
   file.optimizer = session.optimizer->state();
   write_model_file(model_file_path(folder), file);
 }
@@ -54,14 +54,14 @@ std::optional<SavedRun> find_saved_run(Communicator& comm,
 
 void load_saved_run(SavedRun& saved, Session& session) {
   ModelFile& file = saved.model;
-  copy_into("resume", file.parameters, session.job.parameters);
-  copy_into("resume", file.buffers, session.job.buffers);
+  copy_into("resume", file.parameters, session.model.parameters);
+  copy_into("resume", file.buffers, session.model.buffers);
   session.optimizer->load_state(file.optimizer);
   session.schedule->load_state(file.schedule);
   GradientSync::State state = read_rank_parts(
       saved.folder, file.ranks, session.comm.rank(), session.comm.size());
-  const Plan old = plan_from_json(file.plan, session.job.tensors.size());
-  if (!(old == session.job.plan)) {
+  const Plan old = plan_from_json(file.plan, session.model.tensors.size());
+  if (!(old == session.model.plan)) {
     state.rules.clear();
     state.collectives.clear();
   }
@@ -76,7 +76,7 @@ std::string save_checkpoint(Session& session, double best_accuracy) {
   const std::uint64_t step = session.progress.done;
   const CheckpointStore store(session.config.out,
                               static_cast<std::size_t>(session.config.keep));
-  average_tensors(comm, step, session.job.buffers);
+  average_tensors(comm, step, session.model.buffers);
   std::string folder;
   const auto on_all = [&](auto&& part) {
     agree(comm, "checkpoint", step, problem_of(part));

@@ -20,7 +20,7 @@ Reporting::Reporting(Session& session, bool lines_to_stderr,
   if (!session.is_first()) return;
   const std::string& folder = session.config.out;
   write_text(folder + "/config.json", to_json(session.config));
-  write_text(folder + "/plan.json", to_json(session.job.plan));
+  write_text(folder + "/plan.json", to_json(session.model.plan));
   metrics_ = std::make_unique<Metrics>(Metrics::Options{
       folder, session.progress.done, session.total, lines_to_stderr});
   say_what_begins();
@@ -30,12 +30,12 @@ Reporting::Reporting(Session& session, bool lines_to_stderr,
 void Reporting::say_what_begins() {
   const Session& s = session_;
   const auto dense =
-      std::count_if(s.job.treatments.begin(), s.job.treatments.end(),
+      std::count_if(s.model.treatments.begin(), s.model.treatments.end(),
                     [](const Treatment& t) { return t.dense; });
   say(concat(s.config.model, " on ", s.config.dataset, ": ",
-             count_elements(s.job.parameters), " parameters in ",
-             s.job.tensors.size(), " tensors (", dense, " stay dense) and ",
-             s.job.plan.buckets.size(), " buckets; ", s.comm.size(),
+             count_elements(s.model.parameters), " parameters in ",
+             s.model.tensors.size(), " tensors (", dense, " stay dense) and ",
+             s.model.plan.buckets.size(), " buckets; ", s.comm.size(),
              " workers, ", s.threads, " threads each; ",
              s.config.sparsifier == "none"
                  ? "dense"
@@ -104,13 +104,13 @@ TrainSummary Reporting::finish(bool stopped) {
   s.folder = session_.config.out;
   s.model = session_.config.model;
   s.parameters =
-      static_cast<std::uint64_t>(count_elements(session_.job.parameters));
+      static_cast<std::uint64_t>(count_elements(session_.model.parameters));
   s.ranks = session_.comm.size();
   s.steps = session_.progress.done;
   s.epochs = session_.progress.epochs();
   s.memory_bytes =
       session_.sync->memory_bytes() + session_.adapter->memory_bytes();
-  s.weights = hash_tensors(session_.job.parameters);
+  s.weights = hash_tensors(session_.model.parameters);
   s.stopped = stopped;
   if (!session_.is_first()) return s;
   if (all_.steps > 0) {

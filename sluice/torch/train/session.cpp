@@ -84,19 +84,19 @@ void Session::compare_data() {
 
 void Session::make_parts() {
   device = device_of(config, comm.local_rank());
-  job = make_job(config, train->input(), device);
+  model = make_planned_model(config, train->input(), device);
   backend = make_cpu_backend({threads, ""});
   SyncOptions how;
-  how.plan = job.plan;
+  how.plan = model.plan;
   how.seed = static_cast<std::uint64_t>(config.seed);
   how.total_steps = total;
   how.nonfinite =
       config.nonfinite == "stop" ? NonFinite::kStop : NonFinite::kSkip;
-  how.treatments = job.treatments;
+  how.treatments = model.treatments;
   how.trace = &trace;
-  sync = std::make_unique<GradientSync>(comm, *backend, job.tensors, how);
-  adapter = std::make_unique<AutogradAdapter>(*sync, job.parameters);
-  optimizer = make_optimizer(config.optimizer, job.parameters);
+  sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
+  adapter = std::make_unique<AutogradAdapter>(*sync, model.parameters);
+  optimizer = make_optimizer(config.optimizer, model.parameters);
   LrContext context;
   context.base = config.lr;
   context.workers = static_cast<double>(comm.size());

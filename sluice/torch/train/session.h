@@ -6,8 +6,8 @@
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
-#include "sluice/torch/train/job.h"
 #include "sluice/torch/train/model_file.h"
+#include "sluice/torch/train/planned_model.h"
 
 namespace sluice {
 
@@ -40,7 +40,7 @@ class Session {
   LoaderOptions loading;
   std::unique_ptr<Loader> loader;
   torch::Device device = torch::kCPU;
-  Job job;
+  PlannedModel model;
   DensitySchedule densities;
   Trace trace;
   std::unique_ptr<Backend> backend;

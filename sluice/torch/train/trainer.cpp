@@ -79,8 +79,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
                                                : OldRun::kResume;
   // Only now: what cannot begin leaves no folder behind.
   session_.config.out = open_run_folder(comm, config_, old);
-  broadcast_tensors(comm, progress_.done, session_.job.parameters);
-  broadcast_tensors(comm, progress_.done, session_.job.buffers);
+  broadcast_tensors(comm, progress_.done, session_.model.parameters);
+  broadcast_tensors(comm, progress_.done, session_.model.buffers);
   on_all([&] {
     reporting_.emplace(session_, options_.lines_to_stderr,
                        saved_ ? &*saved_ : nullptr);
@@ -97,7 +97,7 @@ torch::Tensor Trainer::forward(const Batch& batch, StepTotals& window) {
   torch::Tensor loss;
   {
     const Autocast autocast(config_.precision == "bf16", device.type());
-    scores = session_.job.model->forward(batch.images.to(device, true));
+    scores = session_.model.module->forward(batch.images.to(device, true));
     loss = torch::nn::functional::cross_entropy(scores, labels);
   }
   const auto samples = static_cast<double>(labels.size(0));
@@ -150,7 +150,7 @@ void Trainer::step() {
   const auto seed = static_cast<std::uint64_t>(config_.seed);
   StepTotals window;
   for (std::uint64_t pass = 0; pass < passes; ++pass) {
-    session_.job.model->seed_noise(
+    session_.model.module->seed_noise(
         mix64(mix64(seed, session_.comm.rank()), progress_.done, pass));
     const Batch batch = loader.next();
     note_replaced(batch.outcome, window);
@@ -164,7 +164,7 @@ void Trainer::step() {
     loss.backward();
   }
   if (config_.clip_local > 0) {
-    clip_gradients(session_.job.parameters, config_.clip_local);
+    clip_gradients(session_.model.parameters, config_.clip_local);
   }
   const SyncReport report = adapter.finish();
   apply(report, window);
@@ -192,7 +192,7 @@ void Trainer::apply(const SyncReport& report, StepTotals& window) {
   }
   skipped_in_a_row_ = 0;
   const auto start = Clock::now();
-  if (config_.clip > 0) clip_gradients(session_.job.parameters, config_.clip);
+  if (config_.clip > 0) clip_gradients(session_.model.parameters, config_.clip);
   session_.optimizer->step(session_.rate());
   session_.record("optimizer", start);
 }
@@ -220,7 +220,7 @@ bool Trainer::at(const Every& every) const {
 void Trainer::look_after() {
   const auto check = static_cast<std::uint64_t>(config_.replica_check);
   if (check > 0 && progress_.done % check == 0) {
-    check_replicas(session_.comm, progress_.done, session_.job.parameters);
+    check_replicas(session_.comm, progress_.done, session_.model.parameters);
   }
   const bool last = progress_.done >= session_.total || stopping_;
   const auto period = static_cast<std::uint64_t>(config_.log_every);
@@ -236,9 +236,9 @@ void Trainer::evaluate_now() {
   // Without gradients twice the batch fits where training did.
   const auto batch = std::min<std::uint64_t>(
       256, 2 * static_cast<std::uint64_t>(config_.batch_size));
-  average_tensors(session_.comm, progress_.done, session_.job.buffers);
+  average_tensors(session_.comm, progress_.done, session_.model.buffers);
   const Evaluation result =
-      evaluate(session_.comm, progress_.done, *session_.job.model,
+      evaluate(session_.comm, progress_.done, *session_.model.module,
                session_.device, *session_.test, batch, session_.loading);
   session_.schedule->observe(result.loss);
   reporting_->evaluated(result);
@@ -251,7 +251,7 @@ void Trainer::save() {
 }
 
 TrainSummary Trainer::run() {
-  check_replicas(session_.comm, progress_.done, session_.job.parameters);
+  check_replicas(session_.comm, progress_.done, session_.model.parameters);
   while (progress_.done < session_.total && !stopping_) {
     step();
     look_after();

@@ -1,4 +1,4 @@
-#include "sluice/torch/train/job.h"
+#include "sluice/torch/train/planned_model.h"
 
 #include <fstream>
 #include <sstream>
@@ -20,11 +20,11 @@ std::vector<std::string> split_names(const std::string& text) {
   return names;
 }
 
-PlanInput plan_input(const TrainConfig& c, const Job& job) {
+PlanInput plan_input(const TrainConfig& c, const PlannedModel& planned) {
   PlanInput input;
-  for (std::size_t i = 0; i < job.tensors.size(); ++i) {
-    input.sizes.push_back(shape3(job.tensors[i].dims).size());
-    input.dense.push_back(job.treatments[i].dense);
+  for (std::size_t i = 0; i < planned.tensors.size(); ++i) {
+    input.sizes.push_back(shape3(planned.tensors[i].dims).size());
+    input.dense.push_back(planned.treatments[i].dense);
   }
   input.sparse.sparsifier = c.sparsifier;
   input.sparse.feedback = c.feedback;
@@ -38,13 +38,14 @@ PlanInput plan_input(const TrainConfig& c, const Job& job) {
   return input;
 }
 
-Plan plan_of(const TrainConfig& c, const Job& job) {
-  if (!c.plan.ends_with(".json")) return make_plan(c.plan, plan_input(c, job));
+Plan plan_of(const TrainConfig& c, const PlannedModel& planned) {
+  if (!c.plan.ends_with(".json"))
+    return make_plan(c.plan, plan_input(c, planned));
   std::ifstream file(c.plan);
   ensure(file.good(), "[train] the plan '", c.plan, "' must be readable");
   std::ostringstream text;
   text << file.rdbuf();
-  return plan_from_json(text.str(), job.tensors.size());
+  return plan_from_json(text.str(), planned.tensors.size());
 }
 
 }  // namespace
@@ -59,23 +60,23 @@ torch::Device device_of(const TrainConfig& config, std::size_t local_rank) {
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank % count)};
 }
 
-Job make_job(const TrainConfig& config, const Input& input,
-             const torch::Device& device) {
-  Job job;
-  job.model =
+PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
+                                const torch::Device& device) {
+  PlannedModel planned;
+  planned.module =
       make_model(config.model, input, static_cast<std::uint64_t>(config.seed));
-  job.model->to(device);
-  job.parameters = parameters_of(*job.model);
-  job.buffers = buffers_of(*job.model);
-  job.tensors = describe_tensors(job.parameters);
+  planned.module->to(device);
+  planned.parameters = parameters_of(*planned.module);
+  planned.buffers = buffers_of(*planned.module);
+  planned.tensors = describe_tensors(planned.parameters);
   Exceptions exceptions;
   exceptions.dense = split_names(config.dense);
   exceptions.no_feedback = split_names(config.no_feedback);
   exceptions.dense_below = static_cast<std::size_t>(config.dense_below);
   exceptions.dense_rank = static_cast<std::size_t>(config.dense_rank);
-  job.treatments = exceptions.resolve(job.tensors);
-  job.plan = plan_of(config, job);
-  return job;
+  planned.treatments = exceptions.resolve(planned.tensors);
+  planned.plan = plan_of(config, planned);
+  return planned;
 }
 
 }  // namespace sluice

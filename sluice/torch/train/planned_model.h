@@ -12,8 +12,8 @@
 namespace sluice {
 
 // What a configuration names: the model, and how its gradients travel.
-struct Job {
-  std::shared_ptr<Model> model;
+struct PlannedModel {
+  std::shared_ptr<Model> module;
   NamedTensors parameters;  // of the model; share its memory
   NamedTensors buffers;
   std::vector<TensorInfo> tensors;    // the parameters
@@ -22,8 +22,8 @@ struct Job {
 };
 
 // Throws std::invalid_argument, or std::runtime_error for files.
-Job make_job(const TrainConfig& config, const Input& input,
-             const torch::Device& device = torch::kCPU);
+PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
+                                const torch::Device& device = torch::kCPU);
 
 // The configuration's device for the n-th worker of a machine. Throws
 // std::runtime_error if torch finds none.
