@@ -7,6 +7,7 @@
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/config/lr_schedule.h"
 #include "sluice/core/error.h"
+#include "sluice/core/nearest_name.h"
 #include "sluice/sparsify/schedule.h"
 #include "sluice/sparsify/sparsifier.h"
 
@@ -16,22 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMany = 1e15;
-
-// Insertions, deletions and replacements that make one of the other.
-std::size_t edits(std::string_view a, std::string_view b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t corner = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t same = corner + (a[i - 1] == b[j - 1] ? 0 : 1);
-      corner = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, same});
-    }
-  }
-  return row[b.size()];
-}
 
 std::string_view nearest(const ParamList& params, std::string_view name) {
   std::vector<std::string_view> names;
@@ -55,14 +40,6 @@ std::optional<std::uint64_t> parse_count(std::string_view text) {
 }
 
 }  // namespace
-
-std::string_view nearest_name(std::span<const std::string_view> names,
-                              std::string_view name) {
-  const auto closer = [&](std::string_view a, std::string_view b) {
-    return edits(a, name) < edits(b, name);
-  };
-  return *std::min_element(names.begin(), names.end(), closer);
-}
 
 ParamList params_of(TrainConfig& c) {
   return {

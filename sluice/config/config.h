@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -70,11 +69,6 @@ ParamList params_of(TrainConfig& config);
 std::string to_json(const TrainConfig& config);
 void change_by_json(TrainConfig& config, std::string_view where,
                     std::string_view changes);
-
-// The one of `names`, of which there is one at least, that `name` was probably
-// meant to be.
-std::string_view nearest_name(std::span<const std::string_view> names,
-                              std::string_view name);
 
 // Throws std::invalid_argument if a field makes no sense; needs no torch, so it
 // cannot tell about models and optimizers.

@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "sluice/core/error.h"
+#include "sluice/core/nearest_name.h"
 
 namespace sluice {
 namespace {
