@@ -60,7 +60,7 @@ Json to_json(std::vector<Span> spans, Clock::time_point barrier) {
 }
 
 void add_rank(Json& events, std::size_t rank, const Json& from,
-              const Json& first) {
+              const Json& first, std::span<const std::string> labels) {
   events.push_back({{"ph", "M"},
                     {"name", "process_name"},
                     {"pid", rank},
@@ -81,7 +81,10 @@ void add_rank(Json& events, std::size_t rank, const Json& from,
     const bool of_bucket = what != "forward" && what != "optimizer" &&
                            what != "wait" && what != "backward pass";
     Json args = {{"step", s[2].get<std::uint64_t>() + 1}};
-    if (of_bucket) args["bucket"] = s[1];
+    if (of_bucket) {
+      args["bucket"] = s[1];
+      args["tensors"] = labels[s[1].get<std::size_t>()];
+    }
     events.push_back({{"ph", "X"},
                       {"name", what},
                       {"cat", "sluice"},
@@ -96,6 +99,7 @@ void add_rank(Json& events, std::size_t rank, const Json& from,
 }  // namespace
 
 void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
+                    std::span<const std::string> labels,
                     const std::string& path) {
   comm.barrier(step);
   const std::string mine = to_json(trace.spans(), Clock::now()).dump();
@@ -105,7 +109,7 @@ void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
   for (const Bytes& bytes : all) ranks.push_back(Json::parse(to_string(bytes)));
   Json events = Json::array();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    add_rank(events, r, ranks[r], ranks[0]);
+    add_rank(events, r, ranks[r], ranks[0], labels);
   }
   // Times before the barrier are negative, which some viewers do not like.
   double first = 0;

@@ -50,7 +50,6 @@ class SparseBucket final : public BucketSync {
  public:
   explicit SparseBucket(const Setup& setup)
       : BucketSync(setup),
-        density_(setup.plan.density),
         feedback_(make_feedback(
             setup.plan.feedback,
             {backend_, arena_, bucket_, make_sparsifier(setup.plan.sparsifier),
@@ -64,9 +63,7 @@ class SparseBucket final : public BucketSync {
     for (std::size_t s = 0; s < gradients_.size(); ++s) {
       views.push_back(contiguous_view(gradients_[s], dims_[s]));
     }
-    StepInfo info = step;
-    if (info.density <= 0) info.density = density_;
-    feedback_->select(stream, views, info);
+    feedback_->select(stream, views, step);
     staged_ = true;
     feedback_->fetch_report(stream);
     SparseBlock& block = feedback_->staged();
@@ -157,7 +154,6 @@ class SparseBucket final : public BucketSync {
     feedback_->put_back(stream, back.indices, back.values);
   }
 
-  double density_;
   std::unique_ptr<Feedback> feedback_;
   std::unique_ptr<SparseAllreduce> collective_;
   Entries mine_;

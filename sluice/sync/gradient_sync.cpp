@@ -72,12 +72,14 @@ class GradientSync::Impl {
     exchanger_.join();
   }
 
-  void begin(std::uint64_t step, double density, std::uint64_t note) {
+  void begin(std::uint64_t step, const Densities& densities,
+             std::uint64_t note) {
     const std::lock_guard lock(mutex_);
     if (running_ > 0 || (begun_ && !finished_)) {
       throw std::logic_error("[sync] begin() before finish() of the last step");
     }
-    step_ = {step, options_.total_steps, density, options_.seed};
+    step_ = {step, options_.total_steps, densities.now, options_.seed};
+    densities_ = densities;
     note_ = note;
     for (auto& bucket : buckets_) bucket->reset();
     selected_.assign(buckets_.size(), false);
@@ -216,7 +218,9 @@ class GradientSync::Impl {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (!wait_for([&] { return buckets_[b]->complete(); })) return;
       const auto start = Clock::now();
-      buckets_[b]->select(*stream_, step_);
+      StepInfo info = step_;
+      info.density = bucket_density(options_.plan.buckets[b], densities_);
+      buckets_[b]->select(*stream_, info);
       report_.select_seconds += since(start);
       record("select", b, start);
       const std::lock_guard lock(mutex_);
@@ -370,6 +374,7 @@ class GradientSync::Impl {
   bool in_doubt_ = false;
   std::exception_ptr error_;
   StepInfo step_;
+  Densities densities_;
   SyncReport report_;
   std::vector<std::uint64_t> totals_;  // per bucket, and of the notes
   std::optional<Network> network_;     // once measured, for all buckets
@@ -386,9 +391,9 @@ GradientSync::GradientSync(Communicator& comm, Backend& backend,
           std::make_unique<Impl>(comm, backend, std::move(tensors), options)) {}
 GradientSync::~GradientSync() = default;
 
-void GradientSync::begin(std::uint64_t step, double density,
+void GradientSync::begin(std::uint64_t step, const Densities& densities,
                          std::uint64_t note) {
-  impl_->begin(step, density, note);
+  impl_->begin(step, densities, note);
 }
 void GradientSync::ready(std::size_t tensor, float* gradient) {
   impl_->ready(tensor, gradient);

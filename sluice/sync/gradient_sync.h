@@ -55,10 +55,11 @@ class GradientSync {
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  // Starts a step. `density` replaces that of every sparse bucket if above 0.
-  // `note` rides along with the vote: all ranks learn the sum (say how many
-  // wish to stop).
-  void begin(std::uint64_t step, double density = 0, std::uint64_t note = 0);
+  // Starts a step. bucket_density() says what each bucket makes of the
+  // densities of the schedule. `note` rides along with the vote: all ranks
+  // learn the sum (say how many wish to stop).
+  void begin(std::uint64_t step, const Densities& densities = {},
+             std::uint64_t note = 0);
   // The gradient of a tensor is there, contiguous. It is read, and replaced by
   // the mean over the ranks, until finish() returns.
   void ready(std::size_t tensor, float* gradient);

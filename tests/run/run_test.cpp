@@ -174,7 +174,8 @@ TEST(Timeline, HasAllRanksInOneFile) {
     trace.add({"backward", 0, 4, now, now + ms(2)});
     trace.add({"backward", 1, 4, now, now + ms(5)});
     trace.add({"select", 0, 4, now + ms(2), now + ms(3)});
-    write_timeline(*ranks[r], 0, trace, folder / "trace.json");
+    const std::vector<std::string> labels = {"b.weight + 1", "a.weight"};
+    write_timeline(*ranks[r], 0, trace, labels, folder / "trace.json");
   });
   std::ifstream file(folder / "trace.json");
   const auto events = nlohmann::json::parse(file).at("traceEvents");
@@ -184,6 +185,8 @@ TEST(Timeline, HasAllRanksInOneFile) {
     if (e.at("ph") != "X") continue;
     pids.insert(e.at("pid").get<int>());
     EXPECT_EQ(e.at("args").at("step"), 5);
+    EXPECT_EQ(e.at("args").at("tensors"),
+              e.at("args").at("bucket") == 0 ? "b.weight + 1" : "a.weight");
     if (e.at("name") == "backward") backward.push_back(e.at("dur"));
   }
   EXPECT_EQ(pids, (std::set{0, 1}));

@@ -6,6 +6,7 @@
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
 #include "sluice/run/ranks.h"
+#include "sluice/run/run_folder.h"
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
@@ -177,6 +178,35 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
     optimizer->step(config.lr);
   }
   EXPECT_EQ(weights, hash_tensors(model.parameters));
+}
+
+TEST(Trainer, GivesEachBucketTheDensityOfItsPlan) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.plan = "layerwise";
+  config.density = 0.01;
+  config.density_schedule = "0.02";  // in the first epoch: twice as high
+  const auto input = make_dataset(config.dataset)->input();
+  PlannedModel model = make_planned_model(config, input);
+  ASSERT_EQ(model.plan.buckets.size(), 3);  // two weights, then all biases
+  model.plan.buckets[0].density = 0.25;
+  model.plan.buckets[1].density = std::nullopt;
+  write_text(folder / "plan.json", to_json(model.plan, model.names));
+  config.plan = folder / "plan.json";
+  const TrainSummary summary = train(config, 2)[0];
+
+  const auto size = [&](std::size_t bucket) {
+    double sum = 0;
+    for (const std::size_t t : model.plan.buckets[bucket].tensors) {
+      sum += static_cast<double>(model.parameters[t].tensor.numel());
+    }
+    return sum;
+  };
+  const double all = size(0) + size(1) + size(2);
+  // A budget is rounded to whole entries.
+  EXPECT_NEAR(summary.density * all,
+              2 * 0.25 * size(0) + 0.02 * size(1) + size(2), 1);
+  EXPECT_NEAR(summary.k_hat_over_k, 1, 1e-9);
 }
 
 TEST(Trainer, StopsOnAllRanksIfOneIsAsked) {

@@ -18,7 +18,7 @@ void write_parts(const Session& session, const std::string& folder,
   file.ranks = session.comm.size();
   file.threads = session.threads;
   file.config = session.config;
-  file.plan = to_json(session.model.plan);
+  file.plan = to_json(session.model.plan, session.model.names);
   file.schedule = session.schedule->state();
   file.best_accuracy = best_accuracy;
   file.data = session.data;
@@ -60,7 +60,7 @@ void load_saved_run(SavedRun& saved, Session& session) {
   session.schedule->load_state(file.schedule);
   GradientSync::State state = read_rank_parts(
       saved.folder, file.ranks, session.comm.rank(), session.comm.size());
-  const Plan old = plan_from_json(file.plan, session.model.tensors.size());
+  const Plan old = plan_from_json(file.plan, session.model.names);
   if (!(old == session.model.plan)) {
     state.rules.clear();
     state.collectives.clear();

@@ -29,7 +29,6 @@ PlanInput plan_input(const TrainConfig& c, const PlannedModel& planned) {
   input.sparse.sparsifier = c.sparsifier;
   input.sparse.feedback = c.feedback;
   input.sparse.collective = c.collective;
-  input.sparse.density = c.density;
   input.sparse.values = c.values;
   const bool all_dense = c.sparsifier == "none";
   input.dense_collective = all_dense && c.collective.starts_with("dense")
@@ -45,7 +44,7 @@ Plan plan_of(const TrainConfig& c, const PlannedModel& planned) {
   ensure(file.good(), "[train] the plan '", c.plan, "' must be readable");
   std::ostringstream text;
   text << file.rdbuf();
-  return plan_from_json(text.str(), planned.tensors.size());
+  return plan_from_json(text.str(), planned.names);
 }
 
 }  // namespace
@@ -69,6 +68,7 @@ PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
   planned.parameters = parameters_of(*planned.module);
   planned.buffers = buffers_of(*planned.module);
   planned.tensors = describe_tensors(planned.parameters);
+  for (const TensorInfo& t : planned.tensors) planned.names.push_back(t.name);
   Exceptions exceptions;
   exceptions.dense = split_names(config.dense);
   exceptions.no_feedback = split_names(config.no_feedback);

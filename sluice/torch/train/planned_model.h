@@ -17,6 +17,7 @@ struct PlannedModel {
   NamedTensors parameters;  // of the model; share its memory
   NamedTensors buffers;
   std::vector<TensorInfo> tensors;    // the parameters
+  std::vector<std::string> names;     // of the tensors
   std::vector<Treatment> treatments;  // of each
   Plan plan;
 };

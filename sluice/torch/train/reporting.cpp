@@ -20,7 +20,8 @@ Reporting::Reporting(Session& session, bool lines_to_stderr,
   if (!session.is_first()) return;
   const std::string& folder = session.config.out;
   write_text(folder + "/config.json", to_json(session.config));
-  write_text(folder + "/plan.json", to_json(session.model.plan));
+  write_text(folder + "/plan.json",
+             to_json(session.model.plan, session.model.names));
   metrics_ = std::make_unique<Metrics>(Metrics::Options{
       folder, session.progress.done, session.total, lines_to_stderr});
   say_what_begins();
@@ -60,7 +61,7 @@ void Reporting::say_what_goes_on(const SavedRun& saved) {
 
 Moment Reporting::moment() const {
   return {session_.progress.done, session_.progress.epochs(), session_.rate(),
-          session_.density()};
+          session_.densities().now};
 }
 
 void Reporting::log() {
@@ -96,6 +97,7 @@ void Reporting::write_trace() {
   trace_written_ = true;
   trace.turn(false);
   write_timeline(session_.comm, session_.progress.done, trace,
+                 bucket_labels(session_.model.plan, session_.model.names),
                  session_.config.out + "/trace.json");
 }
 

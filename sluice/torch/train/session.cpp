@@ -13,7 +13,9 @@ namespace sluice {
 
 Session::Session(const TrainConfig& how, Communicator& ranks,
                  const ModelFile* saved)
-    : config(how), comm(ranks), densities(how.density_schedule, how.density) {
+    : config(how),
+      comm(ranks),
+      density_schedule(how.density_schedule, how.density) {
   if (saved != nullptr) progress = saved->progress;
   const auto on_all = [&](auto&& part) {
     agree(comm, "start", progress.done, problem_of(part));

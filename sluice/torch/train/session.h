@@ -22,7 +22,9 @@ class Session {
 
   bool is_first() const { return comm.rank() == 0; }
   double rate() const { return schedule->rate(progress.place); }
-  double density() const { return densities.density(progress.epoch()); }
+  Densities densities() const {
+    return {density_schedule.density(progress.epoch()), config.density};
+  }
   void record(std::string_view what,
               std::chrono::steady_clock::time_point start) {
     trace.add(
@@ -41,7 +43,7 @@ class Session {
   std::unique_ptr<Loader> loader;
   torch::Device device = torch::kCPU;
   PlannedModel model;
-  DensitySchedule densities;
+  DensitySchedule density_schedule;
   Trace trace;
   std::unique_ptr<Backend> backend;
   std::unique_ptr<GradientSync> sync;

@@ -158,7 +158,7 @@ void Trainer::step() {
     if (passes > 1) loss = loss / static_cast<double>(passes);
     if (pass + 1 == passes) {
       const bool stop = options_.stop != nullptr && *options_.stop;
-      session_.sync->begin(progress_.done, session_.density(), stop ? 1 : 0);
+      session_.sync->begin(progress_.done, session_.densities(), stop ? 1 : 0);
       if (config_.clip_local <= 0) adapter.begin();
     }
     loss.backward();
