@@ -220,14 +220,14 @@ void ImageFolder::draw(std::size_t index, std::optional<std::uint64_t> random,
   const auto image = open_image(read_into(path(index), work.file));
   const CropRange range = {params_.least_area, 1, params_.most_ratio,
                            params_.flip};
-  const View view =
+  const Crop crop =
       training_ && random
-          ? random_view(image->extent(), range, *random)
-          : central_view(image->extent(), params_.size, params_.resize);
-  const double shrink = std::min(view.box.width, view.box.height) /
+          ? random_crop(image->extent(), range, *random)
+          : central_crop(image->extent(), params_.size, params_.resize);
+  const double shrink = std::min(crop.box.width, crop.box.height) /
                         static_cast<double>(params_.size);
-  image->read(view.reach, params_.scaled ? shrink : 1, work.pixels);
-  work.resampler->resample(work.pixels, view, out);
+  image->read(crop.reach, params_.scaled ? shrink : 1, work.pixels);
+  work.resampler->resample(work.pixels, crop, out);
 }
 
 }  // namespace sluice

@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "sluice/core/hash.h"
+#include "sluice/data/crop.h"
 #include "sluice/data/dataset.h"
-#include "sluice/data/view.h"
 
 namespace sluice {
 
@@ -47,7 +47,7 @@ class ImageTree {
 // val/CLASS/* (or validation, or test) to evaluate with. They stay on disk and
 // are decoded when they are wanted.
 //
-// Training takes random views, the test split central ones; see view.h.
+// Training takes random crops, the test split central ones; see crop.h.
 //
 // An image that cannot be read stops the run, or (broken=skip) the next one
 // that can be, in the order of the data set, takes its place, with its own

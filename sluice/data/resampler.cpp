@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sluice/data/view.h"
+#include "sluice/data/crop.h"
 
 namespace sluice {
 namespace {
@@ -153,7 +153,7 @@ Resampler::Resampler(std::int64_t size, const std::array<double, 3>& mean,
   }
 }
 
-void Resampler::resample(const Pixels& pixels, const View& view,
+void Resampler::resample(const Pixels& pixels, const Crop& crop,
                          std::span<float> out) {
   const auto choose = [&](double begin, double length, double reach_begin,
                           double reach_length, std::int64_t origin,
@@ -168,15 +168,15 @@ void Resampler::resample(const Pixels& pixels, const View& view,
                              std::ceil(scaled(reach_begin + reach_length))));
     choose_taps(scaled(begin), length * pixels.scale, least, most, size_, taps);
   };
-  const Box& box = view.box;
-  const Box& reach = view.reach;
+  const Box& box = crop.box;
+  const Box& reach = crop.reach;
   choose(box.x, box.width, reach.x, reach.width, pixels.left,
          pixels.extent.width, across_);
   choose(box.y, box.height, reach.y, reach.height, pixels.top,
          pixels.extent.height, down_);
   const std::int64_t begin = across_.first.front();
   const std::int64_t end = across_.first.back() + across_.count.back();
-  if (view.flip) flip_taps(across_);
+  if (crop.flip) flip_taps(across_);
   const auto width = static_cast<std::size_t>(4 * (end - begin));
   // Zeros for those that look beyond the end, with a weight of zero.
   row_.assign(width + static_cast<std::size_t>(4 * across_.used), 0);

@@ -21,7 +21,7 @@ struct Order {
   std::int64_t* labels = nullptr;
 };
 
-// What came of one.
+// The outcome of one.
 struct BatchOutcome {
   std::uint64_t replaced = 0;  // samples whose place another one took
   std::string problem{};       // of the first of these

@@ -63,8 +63,8 @@ void Sampler::shuffle() {
   }
 }
 
-Share evaluation_share(std::uint64_t samples, std::uint64_t rank,
-                       std::uint64_t ranks) {
+Partition evaluation_partition(std::uint64_t samples, std::uint64_t rank,
+                               std::uint64_t ranks) {
   check_rank(rank, ranks);
   // Not samples * rank / ranks, which overflows for no good reason.
   const std::uint64_t each = samples / ranks;

@@ -59,11 +59,11 @@ class Sampler {
 };
 
 // What a rank evaluates: [begin, end), over all ranks every sample once.
-struct Share {
+struct Partition {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
-Share evaluation_share(std::uint64_t samples, std::uint64_t rank,
-                       std::uint64_t ranks);
+Partition evaluation_partition(std::uint64_t samples, std::uint64_t rank,
+                               std::uint64_t ranks);
 
 }  // namespace sluice

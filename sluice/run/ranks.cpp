@@ -4,15 +4,15 @@
 
 namespace sluice {
 
-Bytes share_first(Communicator& comm, std::string_view what, std::uint64_t step,
-                  Bytes bytes) {
+Bytes broadcast_first(Communicator& comm, std::string_view what,
+                      std::uint64_t step, Bytes bytes) {
   comm.begin(what, step);
   return broadcast(comm, 0, 0, std::move(bytes));
 }
 
-std::string share_first(Communicator& comm, std::string_view what,
-                        std::uint64_t step, const std::string& text) {
-  return to_string(share_first(comm, what, step, to_bytes(text)));
+std::string broadcast_first(Communicator& comm, std::string_view what,
+                            std::uint64_t step, const std::string& text) {
+  return to_string(broadcast_first(comm, what, step, to_bytes(text)));
 }
 
 void agree(Communicator& comm, std::string_view what, std::uint64_t step,
@@ -23,7 +23,7 @@ void agree(Communicator& comm, std::string_view what, std::uint64_t step,
     // Every rank may have the same to say; the first that has any says it.
     if (!all[r].empty()) verdict = concat(r, " ", to_string(all[r]));
   }
-  verdict = share_first(comm, what, step, verdict);
+  verdict = broadcast_first(comm, what, step, verdict);
   if (verdict.empty()) return;
   const std::size_t space = verdict.find(' ');
   throw AgreedError(verdict.substr(space + 1),

@@ -23,10 +23,10 @@ class AgreedError : public std::runtime_error {
 };
 
 // Rank 0's bytes, on all ranks.
-Bytes share_first(Communicator& comm, std::string_view what, std::uint64_t step,
-                  Bytes bytes);
-std::string share_first(Communicator& comm, std::string_view what,
-                        std::uint64_t step, const std::string& text);
+Bytes broadcast_first(Communicator& comm, std::string_view what,
+                      std::uint64_t step, Bytes bytes);
+std::string broadcast_first(Communicator& comm, std::string_view what,
+                            std::uint64_t step, const std::string& text);
 
 // Throws AgreedError on all ranks if any rank has a problem (a text that is not
 // empty), which it names.

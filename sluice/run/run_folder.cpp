@@ -84,7 +84,7 @@ std::string open_run_folder(Communicator& comm, const TrainConfig& config,
     });
   }
   agree(comm, "start", 0, problem);
-  return share_first(comm, "start", 0, path);
+  return broadcast_first(comm, "start", 0, path);
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -134,12 +134,12 @@ TEST(Sampler, SaysWhatWouldWork) {
             "were batch and ranks the same?");
 }
 
-TEST(EvaluationShare, CoversEverySampleOnce) {
+TEST(EvaluationPartition, CoversEverySampleOnce) {
   for (const std::uint64_t samples : {0, 1, 7, 100, 10000}) {
     for (const std::uint64_t ranks : {1, 2, 3, 8, 13}) {
       std::uint64_t at = 0;
       for (std::uint64_t r = 0; r < ranks; ++r) {
-        const Share share = evaluation_share(samples, r, ranks);
+        const Partition share = evaluation_partition(samples, r, ranks);
         EXPECT_EQ(share.begin, at);
         EXPECT_LE(share.end - share.begin, samples / ranks + 1);
         at = share.end;
@@ -147,7 +147,7 @@ TEST(EvaluationShare, CoversEverySampleOnce) {
       EXPECT_EQ(at, samples);
     }
   }
-  EXPECT_THROW(evaluation_share(10, 2, 2), Invalid);
+  EXPECT_THROW(evaluation_partition(10, 2, 2), Invalid);
 }
 
 }  // namespace

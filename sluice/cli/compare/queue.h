@@ -38,10 +38,10 @@ struct QueueOutcome {
 };
 
 // Runs `todo` (indices into `cells`) as `sluice train` processes, so many at a
-// time, and says on standard error what came of each. A run that is there goes
-// on from its checkpoint if it has one. One that fails leaves the reason in its
-// folder, and the others go on. Nothing is begun that would probably not end
-// within the budget, as `runs` (what is known of all cells) tell. A signal
+// time, and says on standard error the outcome of each. A run that is there
+// goes on from its checkpoint if it has one. One that fails leaves the reason
+// in its folder, and the others go on. Nothing is begun that would probably not
+// end within the budget, as `runs` (what is known of all cells) tell. A signal
 // stops what runs; it is saved.
 QueueOutcome run_cells(const std::vector<Cell>& cells,
                        const std::vector<RunRecord>& runs,

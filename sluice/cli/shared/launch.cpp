@@ -23,7 +23,8 @@ constexpr std::int64_t kMostWorkers = 1024;
 constexpr double kLongest = 86400;
 
 // What mpirun, or srun, tells a process in its environment.
-std::optional<std::int64_t> told(std::initializer_list<const char*> names) {
+std::optional<std::int64_t> from_environment(
+    std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const char* text = std::getenv(name)) return std::atoll(text);
   }
@@ -32,7 +33,7 @@ std::optional<std::int64_t> told(std::initializer_list<const char*> names) {
 
 std::optional<std::int64_t> launched_size() {
   if (!mpi_launched()) return std::nullopt;
-  return told({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
+  return from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
 }
 
 void check_size(std::int64_t workers, std::int64_t size) {
@@ -95,7 +96,8 @@ void run_mpi_rank(const LaunchOptions& options,
   share_standard_error();
   report_waits_on_sigterm();
   std::int64_t rank =
-      told({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}).value_or(-1);
+      from_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+          .value_or(-1);
   try {
     auto engine = make_mpi_engine();
     rank = static_cast<std::int64_t>(engine->rank());
@@ -224,8 +226,8 @@ void run_ranks(const LaunchOptions& options,
 }
 
 bool is_first_process() {
-  return !mpi_launched() ||
-         told({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) == 0;
+  return !mpi_launched() || from_environment({"OMPI_COMM_WORLD_RANK",
+                                              "PMIX_RANK", "PMI_RANK"}) == 0;
 }
 
 void let_first_process_speak() {

@@ -39,7 +39,7 @@ std::optional<SavedRun> find_saved_run(Communicator& comm,
   if (comm.rank() == 0) {
     saved.folder = CheckpointStore::find(if_any ? config.out : resume);
   }
-  saved.folder = share_first(comm, "resume", 0, saved.folder);
+  saved.folder = broadcast_first(comm, "resume", 0, saved.folder);
   if (saved.folder.empty() && if_any) return std::nullopt;
   agree(comm, "resume", 0, problem_of([&] {
           ensure(!saved.folder.empty(),

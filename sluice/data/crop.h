@@ -10,7 +10,7 @@
 
 namespace sluice {
 
-struct View {
+struct Crop {
   Box box;            // fills the sample
   Box reach;          // pixels that may be mixed into it; holds `box`
   bool flip = false;  // left and right swapped
@@ -27,14 +27,14 @@ struct CropRange {
 // A part of random area and ratio of sides, at a random place: the first of ten
 // that fits (He et al. 2015, as in torchvision), else the largest in the
 // middle. A function of the 64 random bits alone.
-View random_view(const Extent& image, const CropRange& range,
+Crop random_crop(const Extent& image, const CropRange& range,
                  std::uint64_t random);
 
 // What resizing the shorter side to `resize` and then cutting a square of
 // `size` out of the middle leaves. `resize` must be at least `size`.
-View central_view(const Extent& image, std::int64_t size, std::int64_t resize);
+Crop central_crop(const Extent& image, std::int64_t size, std::int64_t resize);
 
-// Turns a view into floats, channel by channel, size x size each:
+// Turns a crop into floats, channel by channel, size x size each:
 // (byte / 255 - mean) / deviation. Bilinear; where the image shrinks, each
 // pixel is a mean over all that it covers, weighted by a triangle (as Pillow
 // does, but without rounding in between). Keeps its memory.
@@ -43,7 +43,7 @@ class Resampler {
   Resampler(std::int64_t size, const std::array<double, 3>& mean,
             const std::array<double, 3>& deviation);
 
-  void resample(const Pixels& pixels, const View& view, std::span<float> out);
+  void resample(const Pixels& pixels, const Crop& crop, std::span<float> out);
 
   // Which pixels go into each of a row of them, and with which weight.
   struct Taps {

@@ -4,12 +4,12 @@
 
 #include "image_support.h"
 #include "sluice/core/hash.h"
-#include "sluice/data/view.h"
+#include "sluice/data/crop.h"
 
 namespace sluice::testing {
 namespace {
 
-TEST(RandomView, StaysInsideAndInRange) {
+TEST(RandomCrop, StaysInsideAndInRange) {
   const Extent image = {500, 375};
   const CropRange range;
   double areas = 0;
@@ -18,14 +18,14 @@ TEST(RandomView, StaysInsideAndInRange) {
   int flips = 0;
   constexpr int kDraws = 5000;
   for (std::uint64_t i = 0; i < kDraws; ++i) {
-    const View view = random_view(image, range, mix64(i));
-    const Box& box = view.box;
+    const Crop crop = random_crop(image, range, mix64(i));
+    const Box& box = crop.box;
     ASSERT_GE(box.x, 0);
     ASSERT_GE(box.y, 0);
     ASSERT_LE(box.x + box.width, 500);
     ASSERT_LE(box.y + box.height, 375);
     ASSERT_EQ(box.x, std::floor(box.x));
-    ASSERT_EQ(view.reach.width, box.width);
+    ASSERT_EQ(crop.reach.width, box.width);
     // To the rounding of the sides.
     const double ratio = box.width / box.height;
     ASSERT_LT(ratio, 4.0 / 3 + 0.02);
@@ -34,7 +34,7 @@ TEST(RandomView, StaysInsideAndInRange) {
     areas += area;
     least = std::min(least, area);
     most = std::max(most, area);
-    flips += view.flip ? 1 : 0;
+    flips += crop.flip ? 1 : 0;
   }
   EXPECT_NEAR(least, 0.08, 0.002);
   EXPECT_GT(most, 0.97);
@@ -43,53 +43,53 @@ TEST(RandomView, StaysInsideAndInRange) {
   EXPECT_NEAR(flips, kDraws / 2, 150);
 }
 
-TEST(RandomView, IsAFunctionOfItsBits) {
-  const auto text = [](const View& v) {
+TEST(RandomCrop, IsAFunctionOfItsBits) {
+  const auto text = [](const Crop& v) {
     return std::vector<double>{v.box.x, v.box.y, v.box.width, v.box.height,
                                double(v.flip)};
   };
   const CropRange range;
-  EXPECT_EQ(text(random_view({300, 200}, range, 7)),
-            text(random_view({300, 200}, range, 7)));
-  EXPECT_NE(text(random_view({300, 200}, range, 7)),
-            text(random_view({300, 200}, range, 8)));
+  EXPECT_EQ(text(random_crop({300, 200}, range, 7)),
+            text(random_crop({300, 200}, range, 7)));
+  EXPECT_NE(text(random_crop({300, 200}, range, 7)),
+            text(random_crop({300, 200}, range, 8)));
 }
 
-TEST(RandomView, TakesTheMiddleOfWhatNothingFits) {
+TEST(RandomCrop, TakesTheMiddleOfWhatNothingFits) {
   CropRange range;
   range.least_area = 0.9;
-  const Box wide = random_view({1000, 100}, range, 3).box;
+  const Box wide = random_crop({1000, 100}, range, 3).box;
   EXPECT_EQ(wide.width, 133);
   EXPECT_EQ(wide.height, 100);
   EXPECT_EQ(wide.x, 433);
   EXPECT_EQ(wide.y, 0);
-  const Box tall = random_view({100, 1000}, range, 3).box;
+  const Box tall = random_crop({100, 1000}, range, 3).box;
   EXPECT_EQ(tall.width, 100);
   EXPECT_EQ(tall.height, 133);
   EXPECT_EQ(tall.y, 433);
-  const Box one = random_view({1, 1}, {}, 3).box;
+  const Box one = random_crop({1, 1}, {}, 3).box;
   EXPECT_EQ(one.width, 1);
   EXPECT_EQ(one.height, 1);
 }
 
 // Numbers of torchvision's Resize(256) and CenterCrop(224).
-TEST(CentralView, IsWhatResizingAndCuttingLeaves) {
-  const View view = central_view({500, 375}, 224, 256);
-  EXPECT_FALSE(view.flip);
-  EXPECT_DOUBLE_EQ(view.box.x, 58 * 500.0 / 341);
-  EXPECT_DOUBLE_EQ(view.box.width, 224 * 500.0 / 341);
-  EXPECT_DOUBLE_EQ(view.box.y, 16 * 375.0 / 256);
-  EXPECT_DOUBLE_EQ(view.box.height, 224 * 375.0 / 256);
-  EXPECT_LE(view.reach.x, view.box.x - 1);
-  EXPECT_GE(view.reach.x + view.reach.width, view.box.x + view.box.width + 1);
+TEST(CentralCrop, IsWhatResizingAndCuttingLeaves) {
+  const Crop crop = central_crop({500, 375}, 224, 256);
+  EXPECT_FALSE(crop.flip);
+  EXPECT_DOUBLE_EQ(crop.box.x, 58 * 500.0 / 341);
+  EXPECT_DOUBLE_EQ(crop.box.width, 224 * 500.0 / 341);
+  EXPECT_DOUBLE_EQ(crop.box.y, 16 * 375.0 / 256);
+  EXPECT_DOUBLE_EQ(crop.box.height, 224 * 375.0 / 256);
+  EXPECT_LE(crop.reach.x, crop.box.x - 1);
+  EXPECT_GE(crop.reach.x + crop.reach.width, crop.box.x + crop.box.width + 1);
   // As much as there is.
-  const View small = central_view({7, 9}, 256, 256);
+  const Crop small = central_crop({7, 9}, 256, 256);
   EXPECT_EQ(small.reach.x, 0);
   EXPECT_EQ(small.reach.width, 7);
 }
 
 // What resizing is, written as its definition.
-std::vector<double> reference(const Pixels& pixels, const View& view,
+std::vector<double> reference(const Pixels& pixels, const Crop& crop,
                               std::int64_t size) {
   const auto weight = [](double begin, double length, std::int64_t n,
                          std::int64_t i, std::int64_t x) {
@@ -98,7 +98,7 @@ std::vector<double> reference(const Pixels& pixels, const View& view,
     const double centre = begin + (double(i) + 0.5) * ratio;
     return std::max(0.0, 1 - std::abs(double(x) + 0.5 - centre) / support);
   };
-  const Box& reach = view.reach;
+  const Box& reach = crop.reach;
   const auto right = std::int64_t(reach.x + reach.width);
   const auto bottom = std::int64_t(reach.y + reach.height);
   std::vector<double> out;
@@ -109,9 +109,9 @@ std::vector<double> reference(const Pixels& pixels, const View& view,
         double all = 0;
         for (auto y = std::int64_t(reach.y); y < bottom; ++y) {
           for (auto x = std::int64_t(reach.x); x < right; ++x) {
-            const double w = weight(view.box.y, view.box.height, size, i, y) *
-                             weight(view.box.x, view.box.width, size,
-                                    view.flip ? size - 1 - j : j, x);
+            const double w = weight(crop.box.y, crop.box.height, size, i, y) *
+                             weight(crop.box.x, crop.box.width, size,
+                                    crop.flip ? size - 1 - j : j, x);
             sum += w * pixels.row(y)[4 * x + c];
             all += w;
           }
@@ -137,15 +137,15 @@ class Resampling : public ::testing::Test {
     }
   }
   // As bytes.
-  std::vector<float> show(const View& view, std::int64_t size) {
+  std::vector<float> show(const Crop& crop, std::int64_t size) {
     Resampler resampler(size, {0, 0, 0}, {1 / 255.0, 1 / 255.0, 1 / 255.0});
     std::vector<float> out(std::size_t(3 * size * size));
-    resampler.resample(pixels_, view, out);
+    resampler.resample(pixels_, crop, out);
     return out;
   }
-  void check(const View& view, std::int64_t size) {
-    const auto wanted = reference(pixels_, view, size);
-    const auto is = show(view, size);
+  void check(const Crop& crop, std::int64_t size) {
+    const auto wanted = reference(pixels_, crop, size);
+    const auto is = show(crop, size);
     for (std::size_t i = 0; i < is.size(); ++i) {
       ASSERT_NEAR(is[i], wanted[i], 1e-3) << i;
     }
@@ -179,8 +179,8 @@ TEST_F(Resampling, IsItsDefinition) {
   check({part, part, false}, 50);
   const Box bit = {11, 7, 1, 2};
   check({bit, bit, false}, 9);
-  check(central_view({61, 47}, 16, 20), 16);
-  check(central_view({61, 47}, 64, 73), 64);
+  check(central_crop({61, 47}, 16, 20), 16);
+  check(central_crop({61, 47}, 64, 73), 64);
 }
 
 TEST_F(Resampling, KnowsWherePixelsBegin) {

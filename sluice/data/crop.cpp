@@ -1,4 +1,4 @@
-#include "sluice/data/view.h"
+#include "sluice/data/crop.h"
 
 #include <algorithm>
 #include <cmath>
@@ -88,16 +88,16 @@ Range before_resize(std::int64_t begin, std::int64_t length, std::int64_t from,
 
 }  // namespace
 
-View random_view(const Extent& image, const CropRange& range,
+Crop random_crop(const Extent& image, const CropRange& range,
                  std::uint64_t random) {
-  View view;
-  view.box = random_box(image, range, random);
-  view.reach = view.box;
-  view.flip = range.flip && bounded(mix64(random, 0), 2) == 1;
-  return view;
+  Crop crop;
+  crop.box = random_box(image, range, random);
+  crop.reach = crop.box;
+  crop.flip = range.flip && bounded(mix64(random, 0), 2) == 1;
+  return crop;
 }
 
-View central_view(const Extent& image, std::int64_t size, std::int64_t resize) {
+Crop central_crop(const Extent& image, std::int64_t size, std::int64_t resize) {
   const std::int64_t shorter = std::min(image.width, image.height);
   const Extent resized = {image.width * resize / shorter,
                           image.height * resize / shorter};
