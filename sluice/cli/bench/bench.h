@@ -6,9 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "sluice/backend/cpu/kernels.h"
-#include "sluice/backend/cpu/thread_pool.h"
-
 // What the benchmarks share.
 
 namespace sluice {
@@ -37,22 +34,6 @@ void check_count(const std::string& option, std::int64_t value);
 // Method specs out of texts in which commas separate both methods and
 // parameters: "topk,dgc:upper=1.5,lower=0.7" are two.
 std::vector<std::string> split_specs(const std::vector<std::string>& texts);
-
-// The floor of every select: r += g over n elements, by the fastest kernels the
-// machine has, on the same threads.
-class Floor {
- public:
-  explicit Floor(cpu::ThreadPool& pool) : pool_(pool) {}
-  // Seconds of one pass. The first call tries all kernels and keeps the best.
-  double time(float* r, const float* g, std::size_t n);
-
- private:
-  double pass(const cpu::Kernels& kernels, float* r, const float* g,
-              std::size_t n);
-
-  cpu::ThreadPool& pool_;
-  const cpu::Kernels* best_ = nullptr;
-};
 
 // A line on standard error for people who wait; nothing if it is not a
 // terminal.

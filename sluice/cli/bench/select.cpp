@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "sluice/cli/bench/bench.h"
+#include "sluice/cli/bench/floor.h"
 #include "sluice/cli/bench/gradient_source.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/table.h"
