@@ -16,7 +16,7 @@
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
-#include "sluice/torch/train/job.h"
+#include "sluice/torch/train/planned_model.h"
 
 namespace {
 
@@ -39,8 +39,8 @@ class Bench {
       : data_(make_dataset(config.dataset)),
         loader_(*data_,
                 {.batch = static_cast<std::uint64_t>(config.batch_size)}),
-        plain_(make_job(config, data_->input())),
-        synced_(make_job(config, data_->input())),
+        plain_(make_planned_model(config, data_->input())),
+        synced_(make_planned_model(config, data_->input())),
         plain_optimizer_(make_optimizer("sgd", plain_.parameters)),
         synced_optimizer_(make_optimizer("sgd", synced_.parameters)),
         ranks_(make_thread_ranks(1)),
@@ -51,7 +51,7 @@ class Bench {
   double plain() {
     const Batch batch = loader_.next();
     const auto start = Clock::now();
-    plain_.model->zero_grad();
+    plain_.module->zero_grad();
     loss(plain_, batch).backward();
     plain_optimizer_->step(0.01);
     return since(start);
@@ -76,15 +76,15 @@ class Bench {
   static double since(Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   }
-  static torch::Tensor loss(const Job& job, const Batch& batch) {
+  static torch::Tensor loss(const PlannedModel& model, const Batch& batch) {
     return torch::nn::functional::cross_entropy(
-        job.model->forward(batch.images), batch.labels);
+        model.module->forward(batch.images), batch.labels);
   }
 
   std::unique_ptr<Dataset> data_;
   Loader loader_;
-  Job plain_;
-  Job synced_;
+  PlannedModel plain_;
+  PlannedModel synced_;
   std::unique_ptr<Optimizer> plain_optimizer_;
   std::unique_ptr<Optimizer> synced_optimizer_;
   std::vector<std::unique_ptr<Communicator>> ranks_;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/cli/commands.h"
-#include "sluice/cli/kinds.h"
+#include "sluice/cli/shared/kinds.h"
 #include "sluice/codec/codec.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/error.h"

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "sluice/cli/commands.h"
-#include "sluice/cli/launch.h"
+#include "sluice/cli/shared/launch.h"
 
 namespace {
 

@@ -1,7 +1,7 @@
 #include <stdexcept>
 
 #include "sluice/cli/commands.h"
-#include "sluice/cli/kinds.h"
+#include "sluice/cli/shared/kinds.h"
 
 namespace sluice {
 

@@ -5,11 +5,11 @@
 #include <cstring>
 #include <memory>
 
-#include "sluice/cli/bench.h"
+#include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
-#include "sluice/cli/launch.h"
-#include "sluice/cli/network_file.h"
-#include "sluice/cli/table.h"
+#include "sluice/cli/shared/launch.h"
+#include "sluice/cli/shared/network_file.h"
+#include "sluice/cli/shared/table.h"
 #include "sluice/collective/dense.h"
 #include "sluice/collective/patterns.h"
 #include "sluice/core/error.h"

@@ -12,13 +12,13 @@
 #include <thread>
 
 #include "sluice/cli/commands.h"
-#include "sluice/cli/kinds.h"
-#include "sluice/cli/launch.h"
-#include "sluice/cli/table.h"
+#include "sluice/cli/shared/kinds.h"
+#include "sluice/cli/shared/launch.h"
+#include "sluice/cli/shared/table.h"
 #include "sluice/comm/mpi/mpi.h"
+#include "sluice/config/preset.h"
 #include "sluice/core/error.h"
-#include "sluice/torch/train/preset.h"
-#include "sluice/torch/train/ranks.h"
+#include "sluice/run/ranks.h"
 #include "sluice/torch/train/trainer.h"
 
 namespace sluice {

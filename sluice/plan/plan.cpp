@@ -1,16 +1,18 @@
 #include "sluice/plan/plan.h"
 
+#include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "sluice/core/error.h"
+#include "sluice/core/nearest_name.h"
 
 namespace sluice {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 
 std::size_t parse_bytes(std::string_view text, std::string_view whole) {
   double value = 0;
@@ -49,57 +51,90 @@ std::vector<BucketPlan> group(const PlanInput& input, bool dense,
   return buckets;
 }
 
-BucketPlan bucket_from(const Json& json) {
+void check_version(const Json& version) {
+  if (version == kVersion) return;
+  throw std::invalid_argument(
+      concat("[plan] version must be ", kVersion, ", got ", version.dump(),
+             version == 1 ? "; version 1 had numbers for tensors: put their "
+                            "names there, as in plan.json of a new run"
+                          : ""));
+}
+
+std::size_t index_of(const std::string& name, std::size_t bucket,
+                     std::span<const std::string> names) {
+  const auto it = std::find(names.begin(), names.end(), name);
+  if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  throw std::invalid_argument(concat(
+      "[plan] tensors must be of the model, but bucket ", bucket, " has '",
+      name, "'; did you mean '", nearest_name(known, name), "'?"));
+}
+
+BucketPlan bucket_from(const Json& json, std::size_t bucket,
+                       std::span<const std::string> names) {
   BucketPlan b;
-  b.tensors = json.at("tensors").get<std::vector<std::size_t>>();
+  for (const Json& name : json.at("tensors")) {
+    b.tensors.push_back(index_of(name, bucket, names));
+  }
+  require(!b.tensors.empty(), "[plan] a bucket must have a tensor, but bucket ",
+          bucket, " has none; leave it out");
   b.sparsifier = json.at("sparsifier");
   b.feedback = json.at("feedback");
   b.collective = json.at("collective");
-  b.density = json.at("density");
   b.values = json.at("values");
+  if (!json.contains("density")) return b;
+  b.density = json.at("density").get<double>();
+  require(*b.density > 0 && *b.density <= 1,
+          "[plan] a density must be above 0 and at most 1, but bucket ", bucket,
+          " has ", *b.density, "; without one it follows --density");
   return b;
 }
 
-void check_tensors(const Plan& plan, std::size_t tensors) {
-  std::vector<int> seen(tensors, 0);
+void check_tensors(const Plan& plan, std::span<const std::string> names) {
+  std::vector<int> count(names.size(), 0);
   for (const BucketPlan& b : plan.buckets) {
     for (const std::size_t t : b.tensors) {
-      require(t < tensors && ++seen[t] == 1, "[plan] must have each of ",
-              tensors, " tensors once, but has tensor ", t,
-              t < tensors ? " twice" : "");
+      require(++count[t] == 1, "[plan] must have each tensor once, but has '",
+              names[t], "' twice; take it out of one bucket");
     }
   }
-  for (std::size_t t = 0; t < tensors; ++t) {
-    require(seen[t] == 1, "[plan] must have each of ", tensors,
-            " tensors once, but lacks tensor ", t);
+  for (std::size_t t = 0; t < names.size(); ++t) {
+    require(count[t] == 1, "[plan] must have each tensor of the model once, ",
+            "but lacks '", names[t], "'; put it into a bucket");
   }
 }
 
 }  // namespace
 
-std::string to_json(const Plan& plan) {
+double bucket_density(const BucketPlan& bucket, const Densities& schedule) {
+  if (!bucket.density) return schedule.now;
+  return std::min(1.0, *bucket.density * (schedule.now / schedule.end));
+}
+
+std::string to_json(const Plan& plan, std::span<const std::string> names) {
   Json json = {{"version", kVersion}, {"name", plan.name}};
   json["buckets"] = Json::array();
   for (const BucketPlan& b : plan.buckets) {
-    json["buckets"].push_back({{"tensors", b.tensors},
-                               {"sparsifier", b.sparsifier},
-                               {"feedback", b.feedback},
-                               {"collective", b.collective},
-                               {"density", b.density},
-                               {"values", b.values}});
+    Json bucket = {{"tensors", Json::array()},
+                   {"sparsifier", b.sparsifier},
+                   {"feedback", b.feedback},
+                   {"collective", b.collective},
+                   {"values", b.values}};
+    for (const std::size_t t : b.tensors) bucket["tensors"].push_back(names[t]);
+    if (b.density) bucket["density"] = *b.density;
+    json["buckets"].push_back(std::move(bucket));
   }
   return json.dump(2) + "\n";
 }
 
-Plan plan_from_json(std::string_view text, std::size_t tensors) {
+Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
   Plan plan;
   try {
     const Json json = Json::parse(text);
-    require(json.at("version") == kVersion, "[plan] version must be ", kVersion,
-            ", got ", json.at("version").dump());
+    check_version(json.at("version"));
     plan.name = json.at("name");
     for (const Json& b : json.at("buckets")) {
-      plan.buckets.push_back(bucket_from(b));
+      plan.buckets.push_back(bucket_from(b, plan.buckets.size(), names));
     }
   } catch (const Json::exception& e) {
     throw std::invalid_argument(
@@ -107,8 +142,19 @@ Plan plan_from_json(std::string_view text, std::size_t tensors) {
                "folder: ",
                e.what()));
   }
-  check_tensors(plan, tensors);
+  check_tensors(plan, names);
   return plan;
+}
+
+std::vector<std::string> bucket_labels(const Plan& plan,
+                                       std::span<const std::string> names) {
+  std::vector<std::string> labels;
+  for (const BucketPlan& b : plan.buckets) {
+    labels.push_back(names[b.tensors.front()]);
+    const std::size_t more = b.tensors.size() - 1;
+    if (more > 0) labels.back() += concat(" + ", more);
+  }
+  return labels;
 }
 
 Plan make_plan(std::string_view text, const PlanInput& input) {
@@ -127,6 +173,7 @@ Plan make_plan(std::string_view text, const PlanInput& input) {
   BucketPlan dense = input.sparse;
   dense.sparsifier = "none";
   dense.collective = input.dense_collective;
+  dense.density.reset();
   plan.buckets = group(input, false, input.sparse, limit);
   // What is dense only because it is small travels in one.
   const bool all_dense = input.sparse.sparsifier == "none";

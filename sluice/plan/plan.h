@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -16,8 +17,8 @@ struct BucketPlan {
   std::string sparsifier = "topk";  // "none": dense
   std::string feedback = "residual";
   std::string collective = "auto";
-  double density = 0.01;
-  std::string values = "fp32";  // of what was selected: fp32, bf16 or fp16
+  std::optional<double> density;  // above 0, at most 1; see bucket_density
+  std::string values = "fp32";    // of what was selected: fp32, bf16 or fp16
 
   friend bool operator==(const BucketPlan&, const BucketPlan&) = default;
 };
@@ -31,11 +32,28 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-std::string to_json(const Plan& plan);
+// Of the schedule: in a step, and once it has come to its end.
+struct Densities {
+  double now = 1;
+  double end = 1;
+};
 
-// Throws std::invalid_argument unless it is a plan that has each of so many
-// tensors once.
-Plan plan_from_json(std::string_view json, std::size_t tensors);
+// What a bucket selects of its entries: the schedule's density of the step, or
+// its own, as many times higher as the schedule is above its end, at most 1.
+double bucket_density(const BucketPlan& bucket, const Densities& schedule);
+
+// `names` are those of the model's tensors, in forward order; the plan has each
+// of them once.
+std::string to_json(const Plan& plan, std::span<const std::string> names);
+
+// Throws std::invalid_argument, naming bucket and tensor, unless it is a plan
+// of version 2 that has each tensor once and makes sense.
+Plan plan_from_json(std::string_view json, std::span<const std::string> names);
+
+// Per bucket: its first tensor, and how many more there are, as in
+// "fc1.weight + 3".
+std::vector<std::string> bucket_labels(const Plan& plan,
+                                       std::span<const std::string> names);
 
 struct PlanInput {
   std::vector<std::size_t> sizes;  // elements per tensor, in forward order

@@ -230,9 +230,10 @@ class GradientSync::Impl {
 
   void check_bucket(const BucketPlan& plan, std::size_t b,
                     std::vector<std::size_t>& bucket_of) const {
-    require(plan.density > 0 && plan.density <= 1,
-            "[sync] densities must be above 0 and at most 1, got ",
-            plan.density, " in bucket ", b);
+    const double density = plan.density.value_or(1);
+    require(density > 0 && density <= 1,
+            "[sync] densities must be above 0 and at most 1, got ", density,
+            " in bucket ", b);
     for (const std::size_t t : plan.tensors) {
       require(t < tensors_.size(), "[sync] the plan has tensor ", t,
               ", the model only ", tensors_.size());
@@ -264,7 +265,9 @@ class GradientSync::Impl {
 
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
-    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan))};
+    std::vector<std::string> names;
+    for (const TensorInfo& t : tensors_) names.push_back(t.name);
+    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names))};
     comm_.begin("replan", step_.step);
     Frame frame = frame_of(comm_, std::as_bytes(std::span(mine)));
     send_to_others(comm_, 0, frame);
@@ -318,7 +321,7 @@ class GradientSync::Impl {
       if (!wait_for([&] { return buckets_[b]->complete(); })) return;
       const auto start = Clock::now();
       StepInfo info = step_;
-      info.density = density_of(buckets_[b]->plan());
+      info.density = bucket_density(buckets_[b]->plan(), densities_);
       buckets_[b]->select(*select_stream_, info);
       report_.select_seconds += since(start);
       record("select", b, start);
@@ -326,10 +329,6 @@ class GradientSync::Impl {
       selected_ = b + 1;
       changed_.notify_all();
     }
-  }
-
-  double density_of(const BucketPlan& plan) const {
-    return densities_.now > 0 ? densities_.now : plan.density;
   }
 
   void exchange_all() {

@@ -27,12 +27,6 @@ struct SyncOptions {
   std::function<void(std::size_t bucket, const Event& applied)> applied;
 };
 
-// What a density schedule says of a step, and of its end.
-struct Densities {
-  double now = 0;  // 0: what the plan says
-  double end = 0;
-};
-
 // What a step came to, on this rank.
 struct SyncReport {
   bool committed = false;  // false: skipped because of non-finite gradients
@@ -68,8 +62,9 @@ class GradientSync {
   GradientSync(const GradientSync&) = delete;
   GradientSync& operator=(const GradientSync&) = delete;
 
-  // Starts a step. `note` rides along with the vote: all ranks learn the sum
-  // (say how many wish to stop).
+  // Starts a step. bucket_density() says what each bucket makes of the
+  // densities of the schedule. `note` rides along with the vote: all ranks
+  // learn the sum (say how many wish to stop).
   void begin(std::uint64_t step, const Densities& densities = {},
              std::uint64_t note = 0);
   // The gradient of a tensor may be read after the event. It is replaced by the

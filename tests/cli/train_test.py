@@ -48,7 +48,7 @@ class TrainTest(RunTest):
         return path.read_text().strip() if path.exists() else ""
 
     def kept(self, run, step, tensor):
-        """The bytes of a tensor of rank 1; the format is in sluice/torch/checkpoint.h."""
+        """The bytes of a tensor of rank 1; the format is in sluice/run/checkpoint.h."""
         data = (self.folder / run / "checkpoints" / f"step-{step:08}" / "rank-1.ckpt").read_bytes()
         size = struct.unpack_from("<Q", data, 16)[0]
         for entry in json.loads(data[32:32 + size])["tensors"]:

@@ -1,5 +1,6 @@
 #include "sluice/plan/plan.h"
 
+#include "sluice/core/error.h"
 #include "support.h"
 
 namespace sluice::testing {
@@ -35,9 +36,84 @@ TEST(Plan, GroupsInTheOrderOfBackward) {
   EXPECT_EQ(make_plan("single", dense).buckets[0].collective, "dense");
 }
 
+const std::vector<std::string> kNames = {"a.weight", "a.bias", "b.weight",
+                                         "b.bias"};
+
+TEST(Plan, LeavesDensitiesToTheSchedule) {
+  for (const BucketPlan& b : make_plan("layerwise", input()).buckets) {
+    EXPECT_EQ(b.density, std::nullopt);
+  }
+}
+
 TEST(Plan, ComesBackFromJson) {
-  const Plan plan = make_plan("layerwise", input());
-  EXPECT_EQ(plan_from_json(to_json(plan), 4), plan);
+  Plan plan = make_plan("single", input());
+  EXPECT_EQ(plan_from_json(to_json(plan, kNames), kNames), plan);
+  plan.buckets[0].density = 0.25;
+  EXPECT_EQ(plan_from_json(to_json(plan, kNames), kNames), plan);
+}
+
+TEST(Plan, NamesTensors) {
+  const Plan plan = make_plan("single", input());
+  const std::string json = to_json(plan, kNames);
+  EXPECT_NE(json.find("\"b.weight\",\n        \"a.weight\""), std::string::npos)
+      << json;
+  EXPECT_EQ(bucket_labels(plan, kNames),
+            (std::vector<std::string>{"b.weight + 1", "b.bias + 1"}));
+  EXPECT_EQ(bucket_labels(make_plan("layerwise", input()), kNames)[0],
+            "b.weight");
+  // The same in a model that has them in another order.
+  const std::vector<std::string> other = {"b.bias", "b.weight", "a.bias",
+                                          "a.weight"};
+  EXPECT_EQ(tensors_of(plan_from_json(json, other)), (Groups{{1, 3}, {0, 2}}));
+}
+
+TEST(BucketDensity, FollowsTheScheduleOrScalesItsOwn) {
+  BucketPlan bucket;
+  EXPECT_EQ(bucket_density(bucket, {0.25, 0.01}), 0.25);
+  bucket.density = 0.03;
+  EXPECT_EQ(bucket_density(bucket, {0.01, 0.01}), 0.03);
+  EXPECT_DOUBLE_EQ(bucket_density(bucket, {0.1, 0.01}), 0.3);
+  EXPECT_DOUBLE_EQ(bucket_density(bucket, {0.005, 0.01}), 0.015);
+  EXPECT_EQ(bucket_density(bucket, {1, 0.01}), 1);
+}
+
+std::string message_of(const std::string& json) {
+  try {
+    plan_from_json(json, kNames);
+  } catch (const std::invalid_argument& e) {
+    return e.what();
+  }
+  return "nothing";
+}
+
+TEST(Plan, SaysWhatIsWrongWithAFile) {
+  const std::string good = to_json(make_plan("single", input()), kNames);
+  const auto with = [&](const std::string& part, const std::string& by) {
+    std::string json = good;
+    return json.replace(json.find(part), part.size(), by);
+  };
+  EXPECT_EQ(message_of(good), "nothing");
+  EXPECT_EQ(message_of(with("a.weight", "a.wight")),
+            "[plan] tensors must be of the model, but bucket 0 has 'a.wight'; "
+            "did you mean 'a.weight'?");
+  EXPECT_EQ(message_of(with("a.weight", "b.weight")),
+            "[plan] must have each tensor once, but has 'b.weight' twice; take "
+            "it out of one bucket");
+  EXPECT_EQ(message_of(with(",\n        \"a.weight\"", "")),
+            "[plan] must have each tensor of the model once, but lacks "
+            "'a.weight'; put it into a bucket");
+  EXPECT_EQ(message_of(with("\"version\": 2", "\"version\": 1")),
+            "[plan] version must be 2, got 1; version 1 had numbers for "
+            "tensors: put their names there, as in plan.json of a new run");
+  EXPECT_EQ(message_of(with("\"version\": 2", "\"version\": 3")),
+            "[plan] version must be 2, got 3");
+  for (const char* density : {"0", "-0.5", "1.5"}) {
+    EXPECT_EQ(message_of(with("\"feedback\"", concat("\"density\": ", density,
+                                                     ", \"feedback\""))),
+              concat("[plan] a density must be above 0 and at most 1, but "
+                     "bucket 0 has ",
+                     density, "; without one it follows --density"));
+  }
 }
 
 TEST(Plan, RefusesGarbage) {
@@ -45,14 +121,12 @@ TEST(Plan, RefusesGarbage) {
                            "size=5T", "size=1e99", "SINGLE"}) {
     EXPECT_THROW(make_plan(text, input()), std::invalid_argument) << text;
   }
-  const std::string good = to_json(make_plan("single", input()));
-  EXPECT_THROW(plan_from_json("{", 4), std::invalid_argument);
-  EXPECT_THROW(plan_from_json("[]", 4), std::invalid_argument);
-  EXPECT_THROW(plan_from_json(good, 3), std::invalid_argument);
-  EXPECT_THROW(plan_from_json(good, 5), std::invalid_argument);
-  std::string twice = good;
-  twice.replace(twice.find("2"), 1, "0");
-  EXPECT_THROW(plan_from_json(twice, 4), std::invalid_argument);
+  for (const char* json :
+       {"", "{", "[]", R"({"version": 2, "name": "x"})",
+        R"({"version": 2, "name": "x", "buckets": [{"tensors": []}]})",
+        R"({"version": 2, "name": "x", "buckets": [{"tensors": [0]}]})"}) {
+    EXPECT_NE(message_of(json), "nothing") << json;
+  }
 }
 
 }  // namespace

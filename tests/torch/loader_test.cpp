@@ -3,7 +3,7 @@
 #include <atomic>
 #include <set>
 
-#include "torch_support.h"
+#include "files.h"
 
 namespace sluice::testing {
 namespace {
@@ -236,7 +236,8 @@ TEST_F(LoaderTest, EvaluatesTheSameAhead) {
 TEST_F(LoaderTest, EvaluatesEverySampleAsItIs) {
   std::int64_t next = 0;
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
-    const Batch batch = evaluation_batch(*data_, evaluation_share(40, rank, 3));
+    const Batch batch =
+        evaluation_batch(*data_, evaluation_partition(40, rank, 3));
     for (std::int64_t i = 0; i < batch.labels.size(0); ++i) {
       EXPECT_EQ(batch.labels[i].item<std::int64_t>(), next++);
     }

@@ -2,10 +2,10 @@
 
 #include <thread>
 
+#include "files.h"
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/tensors.h"
-#include "torch_support.h"
 
 namespace sluice::testing {
 namespace {

@@ -48,7 +48,7 @@ SMALL = 1e-6
 
 
 def read_checkpoint(path):
-    """The tensors of a file as sluice/torch/checkpoint.h describes it."""
+    """The tensors of a file as sluice/run/checkpoint.h describes it."""
     data = bytearray(path.read_bytes())
     magic, _, _, json_size, _ = struct.unpack_from("<8sIIQQ", data)
     assert magic == b"SLUICECK", magic

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "torch_support.h"
+#include "files.h"
 
 namespace sluice::testing {
 namespace {

@@ -1,7 +1,7 @@
 #include "sluice/torch/tensors.h"
 
+#include "files.h"
 #include "sluice/torch/models/model.h"
-#include "torch_support.h"
 
 namespace sluice::testing {
 namespace {

@@ -1,17 +1,18 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include "files.h"
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
+#include "sluice/run/ranks.h"
+#include "sluice/run/run_folder.h"
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
-#include "sluice/torch/train/job.h"
-#include "sluice/torch/train/ranks.h"
+#include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/trainer.h"
-#include "torch_support.h"
 
 namespace sluice {
 namespace {
@@ -80,9 +81,9 @@ TEST(HostStage, TellsWhatWentWrong) {
   torch::Tensor parameter = torch::ones(3, torch::requires_grad());
   parameter.mutable_grad() = torch::ones(3);
   bool broken = true;
-  HostStage stage({{"a", parameter}}, [&](std::size_t, float* gradient) {
+  HostStage stage({{"a", parameter}}, [&](std::size_t, const torch::Tensor& t) {
     if (broken) throw std::runtime_error("no");
-    gradient[1] = 5;
+    t.data_ptr<float>()[1] = 5;
   });
   stage.fetch(0);
   EXPECT_THROW(stage.drain(), std::runtime_error);
@@ -162,21 +163,50 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
 
   at::set_num_threads(1);
   const auto data = make_dataset(config.dataset);
-  const Job job = make_job(config, data->input());
-  const auto optimizer = make_optimizer(config.optimizer, job.parameters);
+  const PlannedModel model = make_planned_model(config, data->input());
+  const auto optimizer = make_optimizer(config.optimizer, model.parameters);
   SamplerOptions how;
   how.batch = static_cast<std::uint64_t>(config.batch_size);
   how.seed = static_cast<std::uint64_t>(config.seed);
   Loader loader(*data, how);
   for (int step = 0; step < 6; ++step) {
     const Batch batch = loader.next();
-    job.model->zero_grad();
-    torch::nn::functional::cross_entropy(job.model->forward(batch.images),
+    model.module->zero_grad();
+    torch::nn::functional::cross_entropy(model.module->forward(batch.images),
                                          batch.labels)
         .backward();
     optimizer->step(config.lr);
   }
-  EXPECT_EQ(weights, hash_tensors(job.parameters));
+  EXPECT_EQ(weights, hash_tensors(model.parameters));
+}
+
+TEST(Trainer, GivesEachBucketTheDensityOfItsPlan) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.plan = "layerwise";
+  config.density = 0.01;
+  config.density_schedule = "0.02";  // in the first epoch: twice as high
+  const auto input = make_dataset(config.dataset)->input();
+  PlannedModel model = make_planned_model(config, input);
+  ASSERT_EQ(model.plan.buckets.size(), 3);  // two weights, then all biases
+  model.plan.buckets[0].density = 0.25;
+  model.plan.buckets[1].density = std::nullopt;
+  write_text(folder / "plan.json", to_json(model.plan, model.names));
+  config.plan = folder / "plan.json";
+  const TrainSummary summary = train(config, 2)[0];
+
+  const auto size = [&](std::size_t bucket) {
+    double sum = 0;
+    for (const std::size_t t : model.plan.buckets[bucket].tensors) {
+      sum += static_cast<double>(model.parameters[t].tensor.numel());
+    }
+    return sum;
+  };
+  const double all = size(0) + size(1) + size(2);
+  // A budget is rounded to whole entries.
+  EXPECT_NEAR(summary.density * all,
+              2 * 0.25 * size(0) + 0.02 * size(1) + size(2), 1);
+  EXPECT_NEAR(summary.k_hat_over_k, 1, 1e-9);
 }
 
 TEST(Trainer, StopsOnAllRanksIfOneIsAsked) {

@@ -142,7 +142,8 @@ Batch Loader::next() {
   }
 }
 
-EvaluationLoader::EvaluationLoader(const Dataset& dataset, const Share& samples,
+EvaluationLoader::EvaluationLoader(const Dataset& dataset,
+                                   const Partition& samples,
                                    std::uint64_t batch,
                                    const LoaderOptions& how)
     : rest_(samples), batch_(batch), queue_(dataset, how) {
@@ -164,7 +165,7 @@ std::optional<Batch> EvaluationLoader::next() {
   return queue_.pop();
 }
 
-Batch evaluation_batch(const Dataset& dataset, const Share& samples) {
+Batch evaluation_batch(const Dataset& dataset, const Partition& samples) {
   const std::uint64_t all = std::max<std::uint64_t>(
       samples.end - std::min(samples.begin, samples.end), 1);
   EvaluationLoader loader(dataset, samples, all);

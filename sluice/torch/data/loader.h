@@ -4,9 +4,9 @@
 
 #include <deque>
 
-#include "sluice/torch/data/dataset.h"
-#include "sluice/torch/data/sample_maker.h"
-#include "sluice/torch/data/sampler.h"
+#include "sluice/data/dataset.h"
+#include "sluice/data/sample_maker.h"
+#include "sluice/data/sampler.h"
 
 namespace sluice {
 
@@ -96,19 +96,19 @@ class EvaluationLoader {
  public:
   // Keeps a reference to `dataset`. Throws std::invalid_argument for samples
   // that are not there.
-  EvaluationLoader(const Dataset& dataset, const Share& samples,
+  EvaluationLoader(const Dataset& dataset, const Partition& samples,
                    std::uint64_t batch, const LoaderOptions& how = {});
 
   // Nothing after the last one.
   std::optional<Batch> next();
 
  private:
-  Share rest_;
+  Partition rest_;
   std::uint64_t batch_;
   BatchQueue queue_;
 };
 
 // Samples [begin, end) of a data set, as they are, in host memory.
-Batch evaluation_batch(const Dataset& dataset, const Share& samples);
+Batch evaluation_batch(const Dataset& dataset, const Partition& samples);
 
 }  // namespace sluice

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <thread>
 
-#include "sluice/torch/data/jpeg.h"
+#include "sluice/data/jpeg.h"
 #include "sluice/torch/data/loader.h"
 
 namespace sluice {

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/torch/data/dataset.h"
+#include "sluice/data/dataset.h"
 
 // How fast samples are made, for `sluice bench data`; needs no torch to call.
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/torch/input.h"
+#include "sluice/data/input.h"
 
 namespace sluice {
 

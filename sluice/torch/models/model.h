@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "sluice/core/registry.h"
-#include "sluice/torch/input.h"
+#include "sluice/data/input.h"
 #include "sluice/torch/models/noise.h"
 
 namespace sluice {

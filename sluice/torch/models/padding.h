@@ -3,7 +3,7 @@
 #include <torch/torch.h>
 
 #include "sluice/core/error.h"
-#include "sluice/torch/input.h"
+#include "sluice/data/input.h"
 
 namespace sluice {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "sluice/config/number_list.h"
 #include "sluice/core/error.h"
-#include "sluice/torch/number_list.h"
 
 namespace sluice {
 

@@ -26,7 +26,9 @@ AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
   for (const NamedTensor& p : parameters_) stage = stage || !p.tensor.is_cpu();
   if (stage) {
     stage_ = std::make_unique<HostStage>(
-        parameters_, [this](std::size_t i, float* g) { sync_.ready(i, g); });
+        parameters_, [this](std::size_t i, const torch::Tensor& gradient) {
+          sync_.ready(i, view_of(gradient));
+        });
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     torch::autograd::impl::set_post_acc_grad_hooks(
@@ -64,16 +66,12 @@ SyncReport AutogradAdapter::finish() {
 void AutogradAdapter::announce(std::size_t i) {
   const torch::Tensor& parameter = parameters_[i].tensor;
   torch::Tensor& gradient = parameter.mutable_grad();
-  if (!gradient.defined()) {
-    gradient = torch::zeros_like(parameter);
-  } else if (!gradient.is_contiguous()) {
-    gradient = gradient.contiguous();
-  }
+  if (!gradient.defined()) gradient = torch::zeros_like(parameter);
   announced_[i] = true;
   if (stage_ != nullptr) {
     stage_->fetch(i);
   } else {
-    sync_.ready(i, gradient.data_ptr<float>());
+    sync_.ready(i, view_of(gradient));
   }
 }
 

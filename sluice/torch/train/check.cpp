@@ -1,7 +1,7 @@
+#include "sluice/config/lr_schedule.h"
 #include "sluice/feedback/feedback.h"
-#include "sluice/torch/optim/lr_schedule.h"
 #include "sluice/torch/optim/optimizer.h"
-#include "sluice/torch/train/job.h"
+#include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/trainer.h"
 
 namespace sluice {
@@ -32,8 +32,8 @@ void check_training(const TrainConfig& config) {
   // The smaller part of it; names the files that are missing all the same.
   const auto data =
       make_dataset(config.dataset, {Split::kTest, config.data_dir});
-  const Job job = make_job(config, data->input());
-  make_optimizer(config.optimizer, job.parameters);
+  const PlannedModel model = make_planned_model(config, data->input());
+  make_optimizer(config.optimizer, model.parameters);
 }
 
 std::vector<Description> model_descriptions() { return describe_all(models()); }

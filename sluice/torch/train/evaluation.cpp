@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "sluice/torch/train/ranks.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -24,9 +24,9 @@ Evaluation sum_over_ranks(Communicator& comm, std::uint64_t step,
     sum.replaced += theirs.replaced;
   }
   const auto packed = std::as_bytes(std::span(&sum, 1));
-  const Bytes told = share_first(comm, "evaluation", step,
-                                 Bytes(packed.begin(), packed.end()));
-  std::memcpy(&sum, told.data(), sizeof(sum));
+  const Bytes sums = broadcast_first(comm, "evaluation", step,
+                                     Bytes(packed.begin(), packed.end()));
+  std::memcpy(&sum, sums.data(), sizeof(sum));
   return sum;
 }
 
@@ -42,10 +42,10 @@ Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
                     std::uint64_t batch, const LoaderOptions& how) {
   const torch::NoGradGuard no_gradients;
   model.eval();
-  const Share share =
-      evaluation_share(dataset.size(), comm.rank(), comm.size());
+  const Partition part =
+      evaluation_partition(dataset.size(), comm.rank(), comm.size());
   Evaluation mine;
-  EvaluationLoader loader(dataset, share, batch, how);
+  EvaluationLoader loader(dataset, part, batch, how);
   while (const auto samples = loader.next()) {
     const torch::Tensor labels = samples->labels.to(device);
     const torch::Tensor scores = model.forward(samples->images.to(device));

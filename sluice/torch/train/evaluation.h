@@ -1,9 +1,9 @@
 #pragma once
 
 #include "sluice/comm/communicator.h"
+#include "sluice/run/metrics.h"
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/models/model.h"
-#include "sluice/torch/train/metrics.h"
 
 namespace sluice {
 

@@ -69,7 +69,7 @@ void HostStage::run() {
       while (copy.done && !copy.done->query()) {
         std::this_thread::sleep_for(std::chrono::microseconds(20));
       }
-      ready_(copy.index, host_[copy.index].data_ptr<float>());
+      ready_(copy.index, host_[copy.index]);
     } catch (...) {
       lock.lock();
       error_ = std::current_exception();

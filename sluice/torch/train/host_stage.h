@@ -22,7 +22,7 @@ class HostStage {
   // `ready(i, gradient)` is called, on the stage's thread and in the order of
   // the fetches, once the i-th parameter's gradient is in host memory, where it
   // may be changed until put_back().
-  using Ready = std::function<void(std::size_t, float*)>;
+  using Ready = std::function<void(std::size_t, const torch::Tensor&)>;
 
   HostStage(NamedTensors parameters, Ready ready);
   ~HostStage();

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "sluice/torch/checkpoint.h"
-#include "sluice/torch/ensure.h"
+#include "sluice/core/ensure.h"
+#include "sluice/run/checkpoint.h"
 
 namespace sluice {
 namespace {

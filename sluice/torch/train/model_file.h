@@ -2,9 +2,9 @@
 
 #include <limits>
 
-#include "sluice/torch/optim/lr_schedule.h"
+#include "sluice/config/config.h"
+#include "sluice/config/lr_schedule.h"
 #include "sluice/torch/optim/optimizer.h"
-#include "sluice/torch/train/config.h"
 
 namespace sluice {
 

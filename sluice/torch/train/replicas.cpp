@@ -5,7 +5,7 @@
 
 #include "sluice/core/checksum.h"
 #include "sluice/core/error.h"
-#include "sluice/torch/train/ranks.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -121,8 +121,8 @@ std::string judge(const std::vector<std::vector<std::uint32_t>>& hashes,
 
 void broadcast_tensors(Communicator& comm, std::uint64_t step,
                        const NamedTensors& tensors) {
-  unpack(share_first(comm, "broadcast of weights", step,
-                     comm.rank() == 0 ? pack(tensors) : Bytes()),
+  unpack(broadcast_first(comm, "broadcast of weights", step,
+                         comm.rank() == 0 ? pack(tensors) : Bytes()),
          tensors);
 }
 
@@ -133,8 +133,9 @@ void average_tensors(Communicator& comm, std::uint64_t step,
       gather_at_first(comm, "averaging of statistics", step, pack(tensors));
   Bytes mean;
   if (comm.rank() == 0) mean = mean_of(all, tensors);
-  unpack(share_first(comm, "averaging of statistics", step, std::move(mean)),
-         tensors);
+  unpack(
+      broadcast_first(comm, "averaging of statistics", step, std::move(mean)),
+      tensors);
 }
 
 void check_replicas(Communicator& comm, std::uint64_t step,

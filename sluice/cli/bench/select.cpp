@@ -1,0 +1,342 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "sluice/cli/bench/bench.h"
+#include "sluice/cli/bench/floor.h"
+#include "sluice/cli/bench/gradient_source.h"
+#include "sluice/cli/commands.h"
+#include "sluice/cli/shared/table.h"
+#include "sluice/codec/codec.h"
+#include "sluice/core/error.h"
+#include "sluice/core/hash.h"
+#include "sluice/feedback/feedback.h"
+
+namespace sluice {
+namespace {
+
+using Row = nlohmann::ordered_json;
+
+struct Options {
+  std::vector<std::string> sizes = {"25M"};
+  std::vector<double> densities = {0.001, 0.01};
+  std::vector<std::string> data = {"randn"};
+  std::vector<std::string> sparsifiers = {"topk",    "adtopk",    "tile",
+                                          "dgc",     "gaussiank", "redsync",
+                                          "sidco-e", "sidco-gp",  "sidco-p"};
+  std::vector<std::int64_t> threads = {1};
+  std::string feedback = "residual";
+  std::string codec = "auto";
+  std::int64_t row = 1024;
+  std::int64_t stride = 1;
+  std::int64_t steps = 12;
+  OutputOptions output;
+};
+
+// Times of one phase.
+struct Samples {
+  std::vector<double> seconds;
+  std::vector<double> floors;
+  std::vector<double> ratios;
+  std::vector<double> encodes;
+  std::vector<double> decodes;
+  StepReport total;
+  std::size_t bytes = 0;
+  std::size_t entries = 0;
+};
+
+// Buffers of one size, shared by all cases on it.
+class Bench {
+ public:
+  Bench(const Options& options, std::size_t threads, const std::string& data,
+        std::size_t n)
+      : options_(options),
+        threads_(threads),
+        source_(data, n),
+        pool_(threads),
+        backend_(make_cpu_backend({threads, ""})),
+        stream_(backend_->make_stream()),
+        floor_(pool_),
+        data_(data) {
+    set_dims();
+    n_ = shape3(dims_).size();
+    gradient_ = backend_->allocate(n_ * sizeof(float));
+    floor_memory_ = backend_->allocate(n_ * sizeof(float));
+    arena_ = std::make_unique<Arena>(*backend_, n_);
+    backend_->fill(*stream_, arena_->residual(), n_, 0);
+  }
+
+  std::vector<Row> run(double density, const std::string& spec);
+
+ private:
+  // Rows of the asked-for length; a remainder that fills no row is left out. A
+  // file keeps its own dimensions.
+  void set_dims() {
+    dims_ = source_.dims();
+    if (dims_.size() != 1) return;
+    const auto row = static_cast<std::size_t>(options_.row);
+    const auto stride = static_cast<std::size_t>(options_.stride);
+    const std::size_t slab = row * stride;
+    if (source_.size() < slab || data_.find(".npy") != std::string::npos) {
+      return;
+    }
+    dims_ = {source_.size() / slab, row, stride};
+  }
+  std::unique_ptr<Feedback> make(const std::string& spec, const Codec& codec) {
+    Bucket bucket;
+    bucket.add(0, shape3(dims_), 0);
+    return make_feedback(
+        options_.feedback,
+        {*backend_, *arena_, bucket, make_sparsifier(spec), codec.values()});
+  }
+  void step(Feedback& feedback, Codec& codec, double density, Samples& samples);
+  Row row(const std::string& spec, double density, std::string_view phase,
+          const Samples& samples) const;
+
+  const Options& options_;
+  std::size_t threads_;
+  GradientSource source_;
+  cpu::ThreadPool pool_;
+  std::unique_ptr<Backend> backend_;
+  std::unique_ptr<Stream> stream_;
+  Floor floor_;
+  std::string data_;
+  std::vector<std::size_t> dims_;
+  std::size_t n_ = 0;
+  Buffer gradient_;
+  Buffer floor_memory_;
+  std::unique_ptr<Arena> arena_;
+  Message message_;
+  Decoded decoded_;
+  SparseBlock received_;
+  std::uint64_t step_ = 0;
+  double scale_ = 1;
+};
+
+void Bench::step(Feedback& feedback, Codec& codec, double density,
+                 Samples& samples) {
+  float* g = gradient_.data<float>();
+  // The scale drifts by 0.8 to 1.25 from step to step, back and forth.
+  const double drift =
+      0.8 + 0.45 * static_cast<double>(mix64(step_) % 1000) / 1000;
+  scale_ *= scale_ * drift > 4 || scale_ * drift < 0.25 ? 1 / drift : drift;
+  source_.fill({g, n_}, step_, static_cast<float>(scale_), pool_);
+  const double floor = floor_.time(floor_memory_.data<float>(), g, n_);
+
+  const TensorView view = contiguous_view(g, dims_);
+  const Stopwatch watch;
+  feedback.select(*stream_, {&view, 1}, {step_, 0, density, 1});
+  const double seconds = watch.seconds();
+  ++step_;
+
+  backend_->wait(feedback.staged().fetch(*backend_, *stream_));
+  const Stopwatch encode;
+  backend_->wait(
+      codec.encode(*stream_, feedback.staged(), feedback.forms(), message_));
+  const std::span<const std::byte> bytes = message_.bytes();
+  samples.encodes.push_back(encode.seconds());
+  received_.reserve(*backend_, feedback.staged().capacity());
+  const Stopwatch decode;
+  backend_->wait(
+      codec.decode(*stream_, bytes, feedback.forms(), received_, decoded_));
+  decoded_.check("itself");
+  samples.decodes.push_back(decode.seconds());
+
+  backend_->wait(feedback.fetch_report(*stream_));
+  const StepReport report = feedback.report();
+  feedback.commit(*stream_);
+  samples.seconds.push_back(seconds);
+  samples.floors.push_back(floor);
+  samples.ratios.push_back(seconds / floor);
+  samples.total.budget += report.budget;
+  samples.total.selected += report.selected;
+  samples.total.failed_brackets += report.failed_brackets;
+  samples.total.exact_searches += report.exact_searches;
+  samples.total.nonfinite += report.nonfinite;
+  samples.bytes = message_.size();
+  samples.entries = feedback.staged().count();
+}
+
+Row Bench::row(const std::string& spec, double density, std::string_view phase,
+               const Samples& s) const {
+  const double seconds = median(s.seconds);
+  const double floor = median(s.floors);
+  const auto steps = static_cast<double>(s.seconds.size());
+  const double k = static_cast<double>(s.total.budget) / steps;
+  const double k_hat = static_cast<double>(s.total.selected) / steps;
+  return {
+      {"sparsifier", spec},
+      {"n", n_},
+      {"row", dims_.size() > 1 ? dims_[1] : n_},
+      {"stride", shape3(dims_).r},
+      {"density", density},
+      {"data", data_},
+      {"threads", threads_},
+      {"phase", phase},
+      {"seconds", seconds},
+      {"floor_seconds", floor},
+      {"ratio", median(s.ratios)},
+      {"gb_per_s", 12e-9 * static_cast<double>(n_) / seconds},
+      {"floor_gb_per_s", 12e-9 * static_cast<double>(n_) / floor},
+      {"k", k},
+      {"k_hat", k_hat},
+      {"k_hat_over_k", k > 0 ? k_hat / k : 0},
+      {"failed_brackets", s.total.failed_brackets},
+      {"exact_searches", s.total.exact_searches},
+      {"bytes", s.bytes},
+      {"bits_per_entry", s.entries > 0 ? 8.0 * static_cast<double>(s.bytes) /
+                                             static_cast<double>(s.entries)
+                                       : 0},
+      {"encode_seconds", median(s.encodes)},
+      {"decode_seconds", median(s.decodes)},
+      {"encode_share", median(s.encodes) / seconds},
+      {"decode_share", median(s.decodes) / seconds},
+      {"cpu", backend_->name()}};
+}
+
+std::vector<Row> Bench::run(double density, const std::string& spec) {
+  Codec codec(*backend_, options_.codec);
+  received_ = SparseBlock(*backend_, n_, 0, 1);
+  std::vector<Row> rows;
+  Samples cold;
+  {
+    // Pages are touched and buffers grown before anything is timed.
+    Samples ignored;
+    auto feedback = make(spec, codec);
+    step(*feedback, codec, density, ignored);
+    step(*feedback, codec, density, ignored);
+  }
+  for (int round = 0; round < 3; ++round) {
+    auto fresh = make(spec, codec);
+    backend_->fill(*stream_, arena_->residual(), n_, 0);
+    show_progress(fmt::format("{} n={} density={} cold {}/3", spec, n_, density,
+                              round + 1));
+    step(*fresh, codec, density, cold);
+    if (round < 2) continue;
+    rows.push_back(row(spec, density, "cold", cold));
+    Samples steady;
+    Samples settling;
+    const auto steps = static_cast<std::size_t>(options_.steps);
+    for (std::size_t s = 0; s < steps + 3; ++s) {
+      show_progress(fmt::format("{} n={} density={} step {}/{}", spec, n_,
+                                density, s + 1, steps + 3));
+      step(*fresh, codec, density, s < 3 ? settling : steady);
+    }
+    rows.push_back(row(spec, density, "steady", steady));
+  }
+  show_progress("");
+  return rows;
+}
+
+const std::vector<Column> kColumns = {
+    {"sparsifier", "sparsifier", ""},
+    {"n", "n", "{}"},
+    {"row", "row", "{}"},
+    {"stride", "stride", "{}"},
+    {"density", "density", "{:g}"},
+    {"data", "data", ""},
+    {"threads", "threads", "{}"},
+    {"phase", "phase", ""},
+    {"seconds", "ms", "{:.3f}", 1e3},
+    {"floor_seconds", "floor ms", "{:.3f}", 1e3},
+    {"ratio", "ratio", "{:.2f}"},
+    {"gb_per_s", "GB/s", "{:.1f}"},
+    {"floor_gb_per_s", "floor GB/s", "{:.1f}"},
+    {"k_hat_over_k", "k_hat/k", "{:.3f}"},
+    {"failed_brackets", "failed", "{}"},
+    {"bytes", "bytes", "{}"},
+    {"bits_per_entry", "bits/entry", "{:.2f}"},
+    {"encode_share", "encode %", "{:.1f}", 100},
+    {"decode_share", "decode %", "{:.1f}", 100},
+};
+
+// Everything that can be wrong, before anything runs for minutes.
+void check(const Options& o) {
+  for (const double d : o.densities) check_density(d);
+  check_count("--row", o.row);
+  check_count("--stride", o.stride);
+  check_count("--steps", o.steps);
+  for (const std::int64_t t : o.threads) check_threads(t);
+  for (const std::string& size : o.sizes) parse_size(size);
+  for (const std::string& data : o.data) GradientSource::check(data);
+  auto backend = make_cpu_backend({1, ""});
+  Codec(*backend, o.codec);
+  Arena arena(*backend, 0);
+  for (const std::string& spec : o.sparsifiers) {
+    make_feedback(o.feedback, {*backend, arena, {}, make_sparsifier(spec)});
+  }
+}
+
+void run_all(const Options& options) {
+  check(options);
+  std::vector<Row> rows;
+  for (const std::int64_t threads : options.threads) {
+    for (const std::string& size : options.sizes) {
+      for (const std::string& data : options.data) {
+        Bench bench(options, static_cast<std::size_t>(threads), data,
+                    parse_size(size));
+        for (const double density : options.densities) {
+          for (const std::string& spec : options.sparsifiers) {
+            const auto some = bench.run(density, spec);
+            rows.insert(rows.end(), some.begin(), some.end());
+          }
+        }
+      }
+    }
+  }
+  fmt::print("{}", print_rows(rows, kColumns, options.output.format()));
+}
+
+}  // namespace
+
+void add_bench_select(CLI::App& bench) {
+  auto o = std::make_shared<Options>();
+  CLI::App* select = bench.add_subcommand(
+      "select",
+      "Error feedback + selection, against the floor r += g. Ratios are "
+      "medians "
+      "over steps of time / floor in the same step; data is new and its scale "
+      "drifts at every step.");
+  select->add_option("--n", o->sizes, "Elements (25M, 1e6, ...)")
+      ->delimiter(',')
+      ->capture_default_str();
+  select->add_option("--density", o->densities, "Share of entries to send")
+      ->delimiter(',')
+      ->capture_default_str();
+  select
+      ->add_option("--data", o->data,
+                   "randn, laplace, t3, equal, zeros (99.95 %), ramp or a "
+                   "float32 FILE.npy")
+      ->delimiter(',')
+      ->capture_default_str();
+  select
+      ->add_option(
+          "--sparsifier", o->sparsifiers,
+          "name or name:key=value,key=value (several with commas between "
+          "them or by repeating the option)")
+      ->capture_default_str();
+  select->add_option("--threads", o->threads, "Threads of the pool")
+      ->delimiter(',')
+      ->capture_default_str();
+  select->add_option("--feedback", o->feedback, "Feedback around it")
+      ->capture_default_str();
+  select->add_option("--codec", o->codec, "Codec for the bytes")
+      ->capture_default_str();
+  select->add_option("--row", o->row, "Row length for adtopk, columns for tile")
+      ->capture_default_str();
+  select
+      ->add_option("--stride", o->stride,
+                   "Stride of a row (9: a 3 x 3 convolution)")
+      ->capture_default_str();
+  select->add_option("--steps", o->steps, "Timed steps in steady state")
+      ->capture_default_str();
+  select->add_flag("--json", o->output.json, "Print a JSON array");
+  select->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
+  select->callback([o] {
+    o->sparsifiers = split_specs(o->sparsifiers);
+    run_all(*o);
+  });
+}
+
+}  // namespace sluice

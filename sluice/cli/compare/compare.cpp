@@ -1,0 +1,378 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+
+#include "sluice/cli/commands.h"
+#include "sluice/cli/compare/methods.h"
+#include "sluice/cli/compare/queue.h"
+#include "sluice/cli/compare/report.h"
+#include "sluice/cli/shared/child.h"
+#include "sluice/comm/mpi/mpi.h"
+#include "sluice/core/error.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  std::string out;
+  std::vector<std::string> methods;
+  std::string densities = "0.01";
+  std::string seeds = "1";
+  std::string target = "dense-0.5";
+  std::string budget;
+  std::int64_t jobs = 1;
+  std::string preset;
+  std::string config;
+  std::vector<std::string> job;
+  bool overwrite = false;
+  bool keep_checkpoints = false;
+  bool report_only = false;
+};
+
+// What is compared, as in compare.json of the folder.
+struct Comparison {
+  std::vector<Cell> cells;
+  std::size_t jobs = 1;
+};
+
+template <class T>
+T parse_item(const char* option, const std::string& text, const char* form) {
+  T value{};
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  require(error == std::errc() && end == last, "[compare] ", option,
+          " must be numbers joined by commas, as in ", form, ", got '", text,
+          "'");
+  return value;
+}
+
+template <class T>
+std::vector<T> parse_list(const char* option, const std::string& text,
+                          const char* form) {
+  std::vector<T> values;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const T value =
+        parse_item<T>(option, text.substr(begin, end - begin), form);
+    require(std::find(values.begin(), values.end(), value) == values.end(),
+            "[compare] ", option, " must differ, got ", value, " twice");
+    values.push_back(value);
+    begin = end + 1;
+  }
+  return values;
+}
+
+// "90m", "1.5h", "30s"; seconds without a unit.
+double parse_duration(const std::string& text) {
+  if (text.empty()) return 0;
+  double value = 0;
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(text.data(), last, value);
+  const std::string unit(end, last);
+  const double scale = unit.empty() || unit == "s"    ? 1
+                       : unit == "m" || unit == "min" ? 60
+                       : unit == "h"                  ? 3600
+                                                      : 0;
+  require(error == std::errc() && scale > 0 && value > 0,
+          "[compare] --time-budget must be a time above 0, as in 90m, 1.5h or "
+          "30s, got '",
+          text, "'");
+  return value * scale;
+}
+
+// Flags that compare sets itself, and what to use instead.
+struct OwnFlag {
+  const char* name;
+  const char* instead;
+  bool for_methods = false;  // a method may have it
+};
+constexpr OwnFlag kOwnFlags[] = {
+    {"--out", "--out before the --"},
+    {"--seed", "--seeds"},
+    {"--sparsifier", "--methods", true},
+    {"--density", "--densities", true},
+    {"--resume", "nothing: runs go on by themselves"},
+    {"--overwrite", "--overwrite before the --"},
+    {"--json", "table.json"},
+    {"--check", "nothing: it is checked"},
+    {"--print-config", "sluice train"}};
+
+void check_flags(const std::vector<std::string>& flags, bool of_method) {
+  for (const std::string& flag : flags) {
+    for (const OwnFlag& own : kOwnFlags) {
+      if (of_method && own.for_methods) continue;
+      require(flag != own.name && !flag.starts_with(concat(own.name, "=")),
+              "[compare] ", own.name, " may not be a flag of a ",
+              of_method ? "method" : "job", "; use ", own.instead);
+    }
+  }
+}
+
+Json configuration(std::vector<std::string> flags) {
+  flags.insert(flags.begin(), "train");
+  flags.insert(flags.end(), {"--print-config"});
+  const Finished done = run_self(flags);
+  if (!done.well) {
+    std::string why = done.err;
+    while (!why.empty() && why.back() == '\n') why.pop_back();
+    throw std::invalid_argument(
+        why.empty() ? "[compare] `sluice train` must be able to check the job"
+                    : why);
+  }
+  return Json::parse(done.out);
+}
+
+std::vector<std::string> job_flags(const Options& o) {
+  std::vector<std::string> flags;
+  if (!o.preset.empty()) flags = {"--preset", o.preset};
+  if (!o.config.empty()) flags.insert(flags.end(), {"--config", o.config});
+  flags.insert(flags.end(), o.job.begin(), o.job.end());
+  return flags;
+}
+
+Cell make_cell(const Options& o, const Method& method, double density,
+               std::int64_t seed) {
+  Cell cell;
+  cell.method = method.name;
+  cell.fixed_density = method.fixed_density;
+  cell.config = method.config;
+  cell.seed = seed;
+  if (!method.fixed_density) cell.config["density"] = density;
+  cell.density =
+      method.is_dense() ? 1 : cell.config.at("density").get<double>();
+  cell.config["seed"] = seed;
+  cell.folder = concat(o.out, "/", method.name,
+                       method.fixed_density ? "" : fmt::format("-{}", density),
+                       "-s", seed);
+  cell.config["out"] = cell.folder;
+  return cell;
+}
+
+// Seed by seed, so that a table of all methods is there early.
+std::vector<Cell> make_cells(const Options& o) {
+  require(!o.methods.empty(),
+          "[compare] --methods must name what to compare, as in "
+          "dense,topk,adtopk or all");
+  const auto densities =
+      parse_list<double>("--densities", o.densities, "0.01,0.001");
+  for (const double d : densities) {
+    require(d > 0 && d <= 1, "[compare] --densities must be above 0 and at ",
+            "most 1, got ", d);
+  }
+  const auto seeds = parse_list<std::int64_t>("--seeds", o.seeds, "1,2");
+  for (const std::int64_t seed : seeds) {
+    require(seed >= 0, "[compare] --seeds must be 0 or more, got ", seed);
+  }
+  check_flags(o.job, false);
+  const auto methods =
+      make_methods(o.methods, [&](const std::vector<std::string>& flags) {
+        check_flags(flags, true);
+        std::vector<std::string> all = job_flags(o);
+        all.insert(all.end(), flags.begin(), flags.end());
+        all.push_back("--check");
+        return configuration(all);
+      });
+  std::vector<Cell> cells;
+  for (const std::int64_t seed : seeds) {
+    for (std::size_t d = 0; d < densities.size(); ++d) {
+      for (const Method& method : methods) {
+        if (method.fixed_density && d > 0) continue;
+        cells.push_back(make_cell(o, method, densities[d], seed));
+        const std::string& folder = cells.back().folder;
+        const auto same = std::count_if(
+            cells.begin(), cells.end(),
+            [&](const Cell& cell) { return cell.folder == folder; });
+        require(same == 1, "[compare] each run must have a folder of its own, ",
+                "but two would be '", folder, "'; give a method another name");
+      }
+    }
+  }
+  return cells;
+}
+
+void save(const Options& o, const Comparison& comparison) {
+  std::error_code error;
+  std::filesystem::create_directories(o.out, error);
+  Json json = {{"jobs", comparison.jobs}, {"cells", Json::array()}};
+  for (const Cell& cell : comparison.cells) {
+    json["cells"].push_back({{"method", cell.method},
+                             {"density", cell.density},
+                             {"fixed_density", cell.fixed_density},
+                             {"seed", cell.seed},
+                             {"config", cell.config}});
+  }
+  const std::string path = o.out + "/compare.json";
+  std::ofstream file(path, std::ios::trunc);
+  file << json.dump(2) << "\n";
+  file.close();
+  require(file.good(), "[compare] --out must be a folder that can be written, ",
+          "got '", o.out, "': ", std::strerror(errno));
+}
+
+// The folder may have been moved since.
+Comparison load(const Options& o) {
+  const std::string path = o.out + "/compare.json";
+  const Json json = Json::parse(read_file_or_nothing(path), nullptr, false);
+  require(json.is_object(), "[compare] --report-only needs the folder of a ",
+          "comparison in --out, got '", o.out, "', which has no compare.json");
+  require(json.contains("cells") && !json["cells"].empty(), "[compare] '", path,
+          "' must be a comparison with at least one run");
+  Comparison comparison;
+  comparison.jobs = json.at("jobs").get<std::size_t>();
+  for (const Json& item : json.at("cells")) {
+    Cell cell;
+    cell.method = item.at("method").get<std::string>();
+    cell.density = item.at("density").get<double>();
+    cell.fixed_density = item.at("fixed_density").get<bool>();
+    cell.seed = item.at("seed").get<std::int64_t>();
+    cell.config = item.at("config");
+    const std::filesystem::path folder =
+        cell.config.at("out").get<std::string>();
+    cell.folder = o.out + "/" + folder.filename().string();
+    comparison.cells.push_back(cell);
+  }
+  return comparison;
+}
+
+std::vector<RunRecord> read_runs(const std::vector<Cell>& cells) {
+  std::vector<RunRecord> runs;
+  for (const Cell& cell : cells) runs.push_back(read_run(cell.folder));
+  return runs;
+}
+
+// Those that are not finished. Throws if a folder has another run in it that
+// would be lost.
+std::vector<std::size_t> find_todo(const Options& o, std::vector<Cell>& cells,
+                                   const std::vector<RunRecord>& runs) {
+  const Json defaults = configuration({});
+  std::vector<std::size_t> todo;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    std::string why;
+    if (runs[i].begun) {
+      why = config_difference(runs[i].config, cells[i].config, defaults);
+    }
+    require(why.empty() || o.overwrite,
+            "[compare] a run must be of the configuration that is asked for, "
+            "but in ",
+            cells[i].folder, " ", why,
+            "; --overwrite replaces such runs, another --out keeps them");
+    cells[i].replace = !why.empty();
+    if (!runs[i].finished || cells[i].replace) todo.push_back(i);
+  }
+  return todo;
+}
+
+void report(const Options& o, const Comparison& comparison) {
+  const auto runs = read_runs(comparison.cells);
+  const Report made = make_report(comparison.cells, runs,
+                                  parse_target(o.target), comparison.jobs);
+  write_report(o.out, made, comparison.cells, runs);
+  fmt::print("{}", print_report(made));
+  std::fflush(stdout);
+}
+
+void compare(const Options& o) {
+  require(!mpi_launched(), "[compare] must be started without mpirun or srun: ",
+          "its runs start their own workers");
+  require(!o.out.empty(), "[compare] --out must name a folder for the runs");
+  parse_target(o.target);
+  if (o.report_only) {
+    report(o, load(o));
+    return;
+  }
+  require(o.jobs >= 1 && o.jobs <= 1024,
+          "[compare] --jobs must be from 1 to 1024, got ", o.jobs);
+  QueueOptions how;
+  how.jobs = static_cast<std::size_t>(o.jobs);
+  how.budget_s = parse_duration(o.budget);
+  how.keep_checkpoints = o.keep_checkpoints;
+  Comparison comparison{make_cells(o), how.jobs};
+  const auto runs = read_runs(comparison.cells);
+  const auto todo = find_todo(o, comparison.cells, runs);
+  save(o, comparison);
+  const std::size_t count = comparison.cells.size();
+  fmt::print(stderr, "[compare] {} runs, {} of them finished before; {}\n",
+             count, count - todo.size(), o.out);
+  const QueueOutcome outcome = run_cells(comparison.cells, runs, todo, how);
+  report(o, comparison);
+  if (outcome.left > 0 && !outcome.stopped) {
+    fmt::print(stderr,
+               "[compare] {} of {} runs are left: they would not end within "
+               "--time-budget {}; the same command goes on\n",
+               outcome.left, count, o.budget);
+  }
+  if (outcome.stopped) {
+    throw std::runtime_error(concat("[compare] stopped by a signal with ",
+                                    outcome.left, " of ", count,
+                                    " runs left; the same command goes on"));
+  }
+  if (outcome.failed > 0) {
+    throw std::runtime_error(
+        concat("[compare] ", outcome.failed, " of ", count,
+               " runs failed; the table says why, and log.txt in their folders "
+               "says more"));
+  }
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app) {
+  auto o = std::make_shared<Options>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "Train one job with several methods, densities and seeds");
+  command->footer(
+      "example:\n  sluice compare --out runs/cmp --methods dense,topk,dgc "
+      "--densities 0.01,0.001 \\\n    --seeds 1,2 -- --model mlp --epochs 10 "
+      "--lr-schedule cosine");
+  command->add_option("--out", o->out, "Folder for the runs and the table");
+  CLI::Option* methods =
+      command
+          ->add_option(
+              "--methods", o->methods,
+              "Joined by commas: all, dense, dense-bf16, sparsifiers "
+              "(with +FEEDBACK and +COLLECTIVE), collectives; or your own "
+              "one as NAME=FLAGS. May be given several times")
+          // Or it would take the -- for the end of its own list.
+          ->allow_extra_args(false);
+  command->add_option("--densities", o->densities, "Joined by commas")
+      ->capture_default_str();
+  command->add_option("--seeds", o->seeds, "Joined by commas")
+      ->capture_default_str();
+  command
+      ->add_option("--target", o->target,
+                   "Accuracy whose time is compared: percent, or dense-PERCENT")
+      ->capture_default_str();
+  command->add_option("--time-budget", o->budget,
+                      "Begin no run that would not end within it: 90m, 2h");
+  command
+      ->add_option("--jobs", o->jobs,
+                   "Runs at the same time; their times are then not comparable")
+      ->capture_default_str();
+  command->add_option("--preset", o->preset,
+                      "The job, as in `sluice list presets`");
+  command->add_option("--config", o->config,
+                      "JSON file with the job, as for train");
+  command->add_flag("--overwrite", o->overwrite,
+                    "Replace runs of another configuration");
+  command->add_flag("--keep-checkpoints", o->keep_checkpoints,
+                    "Also of runs that are finished");
+  command->add_flag("--report-only", o->report_only,
+                    "Write table and plots again; needs --out only");
+  CLI::Option* job =
+      command->add_option("job", o->job, "The job, after --: flags of train");
+  // The last one wins, so that scripts can append.
+  for (CLI::Option* option : command->get_options()) {
+    if (option == methods || option == job) continue;
+    option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  }
+  command->callback([o] { compare(*o); });
+}
+
+}  // namespace sluice

@@ -1,0 +1,141 @@
+#include "sluice/cli/compare/plots.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "sluice/cli/shared/plot.h"
+
+namespace sluice {
+namespace {
+
+// What one run draws.
+using Points = Curve (*)(const RunRecord& run);
+
+Curve loss_by_step(const RunRecord& run) {
+  Curve curve;
+  for (const auto& p : run.losses) {
+    curve.x.push_back(p.step);
+    curve.y.push_back(p.loss);
+  }
+  return curve;
+}
+
+Curve loss_by_time(const RunRecord& run) {
+  Curve curve;
+  for (const auto& p : run.losses) {
+    curve.x.push_back(p.seconds);
+    curve.y.push_back(p.loss);
+  }
+  return curve;
+}
+
+Curve accuracy_by_time(const RunRecord& run) {
+  Curve curve;
+  for (const auto& p : run.accuracies) {
+    curve.x.push_back(p.seconds);
+    curve.y.push_back(100 * p.accuracy);
+  }
+  return curve;
+}
+
+// Point by point, as far as all of them go.
+Curve mean_of(const std::vector<Curve>& curves) {
+  Curve mean;
+  std::size_t count = curves[0].x.size();
+  for (const Curve& c : curves) count = std::min(count, c.x.size());
+  const auto n = static_cast<double>(curves.size());
+  for (std::size_t i = 0; i < count; ++i) {
+    double x = 0;
+    double y = 0;
+    for (const Curve& c : curves) {
+      x += c.x[i];
+      y += c.y[i];
+    }
+    mean.x.push_back(x / n);
+    mean.y.push_back(y / n);
+  }
+  return mean;
+}
+
+std::vector<double> densities_of(const std::vector<Cell>& cells) {
+  std::vector<double> densities;
+  for (const Cell& cell : cells) {
+    const bool known = std::find(densities.begin(), densities.end(),
+                                 cell.density) != densities.end();
+    if (!cell.fixed_density && !known) densities.push_back(cell.density);
+  }
+  if (densities.empty()) densities.push_back(1);
+  return densities;
+}
+
+Panel make_panel(const std::vector<Cell>& cells,
+                 const std::vector<RunRecord>& runs, double density,
+                 Points points) {
+  std::vector<std::string> methods;
+  std::map<std::string, std::vector<Curve>> by_method;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const bool here = cells[i].fixed_density || cells[i].density == density;
+    if (!runs[i].finished || !here) continue;
+    auto& curves = by_method[cells[i].method];
+    if (curves.empty()) methods.push_back(cells[i].method);
+    curves.push_back(points(runs[i]));
+  }
+  Panel panel{fmt::format("density {:g} %", 100 * density), {}};
+  for (const std::string& method : methods) {
+    Curve curve = mean_of(by_method[method]);
+    curve.name = method;
+    panel.curves.push_back(curve);
+  }
+  return panel;
+}
+
+// Runs that take much longer than others would squeeze these to the left.
+bool times_differ(const std::vector<Panel>& panels) {
+  double shortest = 0;
+  double longest = 0;
+  for (const Panel& panel : panels) {
+    for (const Curve& c : panel.curves) {
+      if (c.x.empty()) continue;
+      shortest = shortest == 0 ? c.x.back() : std::min(shortest, c.x.back());
+      longest = std::max(longest, c.x.back());
+    }
+  }
+  return longest > 5 * shortest;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> make_plots(
+    const std::vector<Cell>& cells, const std::vector<RunRecord>& runs) {
+  const auto panels_of = [&](Points points, bool is_loss) {
+    std::vector<Panel> panels;
+    for (const double density : densities_of(cells)) {
+      panels.push_back(make_panel(cells, runs, density, points));
+      if (!is_loss) continue;
+      for (Curve& c : panels.back().curves) {
+        c.y = smooth(c.y, c.y.size() / 60);
+      }
+    }
+    return panels;
+  };
+  const std::string job =
+      fmt::format("{} on {}", cells[0].config.at("model").get<std::string>(),
+                  cells[0].config.at("dataset").get<std::string>());
+  const auto by_step = panels_of(&loss_by_step, true);
+  const auto by_time = panels_of(&loss_by_time, true);
+  const auto accuracy = panels_of(&accuracy_by_time, false);
+  const Axis loss = {.label = "training loss", .log = true};
+  const Axis time = {.label = "seconds in training steps",
+                     .log = times_differ(by_time)};
+  return {
+      {"loss-steps.svg",
+       draw_plot(job + ": loss by steps", by_step, {.label = "steps"}, loss)},
+      {"loss-time.svg", draw_plot(job + ": loss by time", by_time, time, loss)},
+      {"accuracy-time.svg",
+       draw_plot(job + ": test accuracy by time", accuracy, time,
+                 {.label = "test accuracy, %", .cut_low = 0.03})}};
+}
+
+}  // namespace sluice

@@ -1,0 +1,304 @@
+#include "sluice/cli/compare/report.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "sluice/cli/compare/plots.h"
+#include "sluice/cli/shared/table.h"
+#include "sluice/core/error.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const std::vector<Column>& columns() {
+  static const std::vector<Column> kColumns = {
+      {"method", "method", ""},
+      {"density", "density %", "{:g}", 100},
+      {"feedback", "feedback", ""},
+      {"seeds", "seeds", "{}"},
+      {"accuracy", "final %", "{:.2f}", 100},
+      {"spread", "+-", "{:.2f}", 100},
+      {"best", "best %", "{:.2f}", 100},
+      {"behind", "behind dense", "{:.2f}", 100},
+      {"target_s", "to target s", "{:.1f}"},
+      {"kb_per_step", "kB/step", "{:.1f}"},
+      {"step_ms", "ms/step", "{:.2f}"},
+      {"k_hat_over_k", "k^/k", "{:.2f}"},
+      {"step_speedup", "x step", "{:.2f}"},
+      {"target_speedup", "x target", "{:.2f}"},
+  };
+  return kColumns;
+}
+
+double mean(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double v : values) sum += v;
+  return sum / static_cast<double>(values.size());
+}
+
+Json maybe(const std::optional<double>& value) {
+  return value ? Json(*value) : Json();
+}
+
+Json ratio(const Json& a, const Json& b) {
+  if (!a.is_number() || !b.is_number() || b.get<double>() == 0) return {};
+  return a.get<double>() / b.get<double>();
+}
+
+// Finished runs of one method at one density.
+struct Group {
+  const Cell* cell = nullptr;  // the first of them
+  std::vector<const RunRecord*> runs;
+
+  template <class F>
+  std::vector<double> each(F&& f) const {
+    std::vector<double> values;
+    for (const RunRecord* run : runs) values.push_back(f(*run));
+    return values;
+  }
+};
+
+std::vector<Group> group(const std::vector<Cell>& cells,
+                         const std::vector<RunRecord>& runs) {
+  std::vector<Group> groups;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    if (!runs[i].finished) continue;
+    auto it = std::find_if(groups.begin(), groups.end(), [&](const Group& g) {
+      return g.cell->method == cells[i].method &&
+             g.cell->density == cells[i].density;
+    });
+    if (it == groups.end()) it = groups.insert(it, {&cells[i], {}});
+    it->runs.push_back(&runs[i]);
+  }
+  return groups;
+}
+
+bool evaluated(const Group& g) {
+  return std::all_of(g.runs.begin(), g.runs.end(), [](const RunRecord* run) {
+    return !run->accuracies.empty();
+  });
+}
+
+// When the mean over seeds came to it: a single seed of dense may stay below a
+// target that its mean has set.
+Json seconds_to(const Group& g, const std::optional<double>& target) {
+  if (!target) return {};
+  std::size_t count = g.runs[0]->accuracies.size();
+  for (const RunRecord* run : g.runs) {
+    count = std::min(count, run->accuracies.size());
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto accuracy = mean(
+        g.each([&](const RunRecord& r) { return r.accuracies[i].accuracy; }));
+    if (accuracy < *target) continue;
+    return mean(
+        g.each([&](const RunRecord& r) { return r.accuracies[i].seconds; }));
+  }
+  return {};
+}
+
+Json make_row(const Group& g, const std::optional<double>& target) {
+  const auto text = [&](const char* key) {
+    return g.cell->config.at(key).get<std::string>();
+  };
+  const bool dense = text("sparsifier") == "none";
+  Json row = {{"method", g.cell->method}, {"density", g.cell->density}};
+  row["feedback"] = dense ? "-" : text("feedback");
+  row["seeds"] = g.runs.size();
+  row["accuracy"] = row["spread"] = row["best"] = row["behind"] = Json();
+  if (evaluated(g)) {
+    const auto finals =
+        g.each([](const RunRecord& r) { return r.final_accuracy(); });
+    const auto [low, high] = std::minmax_element(finals.begin(), finals.end());
+    row["accuracy"] = mean(finals);
+    row["spread"] = (*high - *low) / 2;
+    row["best"] =
+        mean(g.each([](const RunRecord& r) { return r.best_accuracy(); }));
+  }
+  row["target_s"] = seconds_to(g, target);
+  row["kb_per_step"] =
+      mean(g.each([](const RunRecord& r) { return r.bytes_per_step; })) / 1e3;
+  row["step_ms"] =
+      1e3 * mean(g.each([](const RunRecord& r) { return r.step_s; }));
+  row["k_hat_over_k"] =
+      mean(g.each([](const RunRecord& r) { return r.k_hat_over_k; }));
+  row["step_speedup"] = row["target_speedup"] = Json();
+  row["sent_density"] =
+      mean(g.each([](const RunRecord& r) { return r.density; }));
+  for (const char* key : {"sparsifier", "collective", "optimizer"}) {
+    row[key] = text(key);
+  }
+  return row;
+}
+
+// What is measured against the plain dense run.
+void compare_with_dense(std::vector<Json>& rows) {
+  const auto dense =
+      std::find_if(rows.begin(), rows.end(),
+                   [](const Json& row) { return row["method"] == "dense"; });
+  if (dense == rows.end()) return;
+  const Json base = *dense;
+  for (Json& row : rows) {
+    if (base["accuracy"].is_number() && row["accuracy"].is_number()) {
+      row["behind"] =
+          base["accuracy"].get<double>() - row["accuracy"].get<double>();
+    }
+    row["step_speedup"] = ratio(base["step_ms"], row["step_ms"]);
+    row["target_speedup"] = ratio(base["target_s"], row["target_s"]);
+  }
+}
+
+std::optional<double> resolve(const Target& target,
+                              const std::vector<Group>& groups) {
+  if (!target.below_dense) return target.percent / 100;
+  for (const Group& g : groups) {
+    if (g.cell->method != "dense" || !evaluated(g)) continue;
+    return mean(g.each([](const RunRecord& r) { return r.final_accuracy(); })) -
+           target.percent / 100;
+  }
+  return std::nullopt;
+}
+
+std::string state_of(const RunRecord& run) {
+  if (run.finished) return "finished";
+  if (!run.failure.empty()) return "failed";
+  return run.begun ? "unfinished" : "not begun";
+}
+
+Json describe_run(const Cell& cell, const RunRecord& run,
+                  const std::optional<double>& target) {
+  Json json = {{"method", cell.method},
+               {"density", cell.density},
+               {"seed", cell.seed},
+               {"folder", cell.folder},
+               {"state", state_of(run)},
+               {"failure", run.failure},
+               {"accuracy", Json()},
+               {"best", Json()},
+               {"target_s", Json()},
+               {"step_ms", 1e3 * run.step_s},
+               {"kb_per_step", run.bytes_per_step / 1e3},
+               {"k_hat_over_k", run.k_hat_over_k}};
+  if (run.accuracies.empty()) return json;
+  json["accuracy"] = run.final_accuracy();
+  json["best"] = run.best_accuracy();
+  if (target) json["target_s"] = maybe(run.seconds_to(*target));
+  return json;
+}
+
+std::string job_line(const Json& c) {
+  const auto text = [&](const char* key) {
+    return c.at(key).get<std::string>();
+  };
+  const auto steps = c.at("max_steps").get<std::int64_t>();
+  return fmt::format(
+      "{} on {}: {} workers ({}{}{}), batch {} each, {}, lr {} {}",
+      text("model"), text("dataset"), c.at("workers").get<std::int64_t>(),
+      text("engine"), text("net").empty() ? "" : ", network ", text("net"),
+      c.at("batch_size").get<std::int64_t>(),
+      steps > 0 ? fmt::format("{} steps", steps)
+                : fmt::format("{} epochs", c.at("epochs").get<std::int64_t>()),
+      c.at("lr").get<double>(), text("lr_schedule"));
+}
+
+std::vector<std::string> make_notes(const std::vector<Cell>& cells,
+                                    const std::vector<RunRecord>& runs,
+                                    const std::optional<double>& target,
+                                    std::size_t jobs) {
+  std::vector<std::string> notes = {job_line(cells[0].config)};
+  notes.push_back(
+      target ? fmt::format("target: {:.2f} %", 100 * *target)
+             : "target: none (no finished dense run; --target ACCURACY)");
+  notes.push_back(
+      "final, best: mean over seeds; +-: half of what lies between the seeds; "
+      "to target: seconds in training steps until the mean reaches it; "
+      "kB/step: sent per worker; ms/step: median; x: times faster than dense");
+  if (jobs > 1) {
+    notes.push_back(fmt::format(
+        "{} runs at a time share the machine: times are not comparable", jobs));
+  }
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string state = state_of(runs[i]);
+    if (state == "finished") continue;
+    notes.push_back(fmt::format("{}: {}{}{}", cells[i].describe(), state,
+                                runs[i].failure.empty() ? "" : ": ",
+                                runs[i].failure));
+  }
+  return notes;
+}
+
+// Null is nothing in CSV.
+std::vector<Json> without_nulls(std::vector<Json> rows) {
+  for (Json& row : rows) {
+    for (auto& value : row) {
+      if (value.is_null()) value = "";
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+Target parse_target(const std::string& text) {
+  Target target;
+  target.below_dense = text.starts_with("dense-");
+  const char* begin = text.data() + (target.below_dense ? 6 : 0);
+  const char* last = text.data() + text.size();
+  const auto [end, error] = std::from_chars(begin, last, target.percent);
+  require(
+      error == std::errc() && end == last && target.percent >= 0 &&
+          target.percent <= 100,
+      "[compare] --target must be an accuracy in percent, as in 88.5, or so "
+      "much below dense, as in dense-0.5, got '",
+      text, "'");
+  return target;
+}
+
+Report make_report(const std::vector<Cell>& cells,
+                   const std::vector<RunRecord>& runs, const Target& target,
+                   std::size_t jobs) {
+  Report report;
+  const std::vector<Group> groups = group(cells, runs);
+  report.target = resolve(target, groups);
+  for (const Group& g : groups) {
+    report.rows.push_back(make_row(g, report.target));
+  }
+  compare_with_dense(report.rows);
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    report.runs.push_back(describe_run(cells[i], runs[i], report.target));
+  }
+  report.notes = make_notes(cells, runs, report.target, jobs);
+  return report;
+}
+
+std::string print_report(const Report& report) {
+  std::string text = print_rows(report.rows, columns(), Format::kTable);
+  for (const std::string& note : report.notes) text += note + "\n";
+  return text;
+}
+
+void write_report(const std::string& folder, const Report& report,
+                  const std::vector<Cell>& cells,
+                  const std::vector<RunRecord>& runs) {
+  std::string markdown = print_rows(report.rows, columns(), Format::kMarkdown);
+  for (const std::string& note : report.notes) markdown += "\n" + note + "\n";
+  const Json all = {{"target", maybe(report.target)},
+                    {"rows", report.rows},
+                    {"runs", report.runs},
+                    {"notes", report.notes}};
+  write_file(folder + "/table.txt", print_report(report));
+  write_file(folder + "/table.md", markdown);
+  write_file(folder + "/table.csv",
+             print_rows(without_nulls(report.rows), {}, Format::kCsv));
+  write_file(folder + "/table.json",
+             all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+  for (const auto& [name, picture] : make_plots(cells, runs)) {
+    write_file(folder + "/" + name, picture);
+  }
+}
+
+}  // namespace sluice

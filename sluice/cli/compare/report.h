@@ -1,0 +1,44 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sluice/cli/compare/queue.h"
+
+// The table and the plots of a comparison.
+
+namespace sluice {
+
+// The accuracy whose time is compared: "88.5" is a percentage, "dense-0.5" half
+// a percent below the mean of what dense came to.
+struct Target {
+  bool below_dense = true;
+  double percent = 0.5;
+};
+// Throws std::invalid_argument for anything else.
+Target parse_target(const std::string& text);
+
+struct Report {
+  std::vector<nlohmann::ordered_json> rows;  // by method and density
+  std::vector<nlohmann::ordered_json> runs;  // by cell
+  std::optional<double> target;              // a share; none without dense
+  std::vector<std::string> notes;
+};
+
+// `runs` has what is known of each cell; those that are not finished count in
+// `notes` only.
+Report make_report(const std::vector<Cell>& cells,
+                   const std::vector<RunRecord>& runs, const Target& target,
+                   std::size_t jobs);
+
+// The table and its notes, for people.
+std::string print_report(const Report& report);
+
+// table.txt, table.md, table.csv, table.json, loss-steps.svg, loss-time.svg
+// and accuracy-time.svg in `folder`. Throws std::runtime_error.
+void write_report(const std::string& folder, const Report& report,
+                  const std::vector<Cell>& cells,
+                  const std::vector<RunRecord>& runs);
+
+}  // namespace sluice

@@ -1,0 +1,237 @@
+#include "sluice/cli/shared/launch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+#include <thread>
+
+#include "sluice/cli/shared/mpirun.h"
+#include "sluice/comm/mpi/mpi.h"
+#include "sluice/comm/threads/threads.h"
+#include "sluice/core/error.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::int64_t kMostWorkers = 1024;
+constexpr double kLongest = 86400;
+
+// What mpirun, or srun, tells a process in its environment.
+std::optional<std::int64_t> from_environment(
+    std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (const char* text = std::getenv(name)) return std::atoll(text);
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> launched_size() {
+  if (!mpi_launched()) return std::nullopt;
+  return from_environment({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_NTASKS"});
+}
+
+void check_size(std::int64_t workers, std::int64_t size) {
+  require(workers == size, "[launch] --workers must be the number of ranks ",
+          "that mpirun started, ", size, ", or left out, got ", workers);
+}
+
+std::unique_ptr<Communicator> make_rank(std::unique_ptr<Engine> engine,
+                                        const LaunchOptions& options) {
+  if (const auto link = options.link()) {
+    engine = make_emulated(std::move(engine), *link);
+  }
+  auto comm = std::make_unique<Communicator>(std::move(engine));
+  comm->set_timeout(std::chrono::duration_cast<Communicator::Clock::duration>(
+      std::chrono::duration<double>(options.timeout)));
+  return comm;
+}
+
+// Runs the work of one rank; if it fails, the others need not find out by their
+// deadlines.
+void work_on(Communicator& comm,
+             const std::function<void(Communicator&)>& work) {
+  try {
+    work(comm);
+    comm.finish();
+  } catch (...) {
+    const std::exception_ptr error = std::current_exception();
+    try {
+      if (!comm.failed()) comm.reject(comm.rank(), "an error");
+    } catch (const CommError&) {
+    }
+    std::rethrow_exception(error);
+  }
+}
+
+std::string message_of(const std::exception& e) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
+  return memory ? "[launch] not enough memory; ask for fewer elements or ranks"
+                : e.what();
+}
+
+[[noreturn]] void leave(std::int64_t rank, const std::exception& e) {
+  char host[256] = "?";
+  gethostname(host, sizeof(host) - 1);
+  std::fflush(stdout);
+  if (dynamic_cast<const SpokenFor*>(&e) != nullptr) {
+    // mpirun ends the others once a rank has left; let the one that knows more
+    // speak first.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    _exit(1);
+  }
+  fmt::print(stderr, "rank {} (host {}, process {}): {}\n", rank, host,
+             getpid(), message_of(e));
+  std::fflush(stderr);
+  _exit(1);
+}
+
+void run_mpi_rank(const LaunchOptions& options,
+                  const std::function<void(Communicator&)>& work) {
+  share_standard_error();
+  report_waits_on_sigterm();
+  std::int64_t rank =
+      from_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+          .value_or(-1);
+  try {
+    auto engine = make_mpi_engine();
+    rank = static_cast<std::int64_t>(engine->rank());
+    const auto size = static_cast<std::int64_t>(engine->size());
+    check_size(options.workers.value_or(size), size);
+    const auto comm = make_rank(std::move(engine), options);
+    work_on(*comm, work);
+  } catch (const std::exception& e) {
+    leave(rank, e);
+  }
+}
+
+// A rank that only lost another knows less than one that failed by itself.
+void throw_first(const std::vector<std::exception_ptr>& errors) {
+  std::exception_ptr lost;
+  for (const std::exception_ptr& error : errors) {
+    if (!error) continue;
+    try {
+      std::rethrow_exception(error);
+    } catch (const CommError&) {
+      if (!lost) lost = error;
+    }
+  }
+  if (lost) std::rethrow_exception(lost);
+}
+
+void run_threads(const LaunchOptions& options,
+                 const std::function<void(Communicator&)>& work) {
+  ManualClock clock;
+  ThreadRankOptions how;
+  if (options.engine == "simulated") how.clock = &clock;
+  auto engines = make_thread_engines(options.ranks(), how);
+  std::vector<std::exception_ptr> errors(engines.size());
+  std::vector<std::thread> threads;
+  for (std::size_t r = 0; r < engines.size(); ++r) {
+    threads.emplace_back([&, r] {
+      try {
+        work_on(*make_rank(std::move(engines[r]), options), work);
+      } catch (...) {
+        errors[r] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  throw_first(errors);
+}
+
+}  // namespace
+
+LaunchOptions::LaunchOptions() : engine(mpi_is_built() ? "mpi" : "threads") {}
+
+std::size_t LaunchOptions::ranks() const {
+  constexpr std::int64_t kDefault = 4;
+  return static_cast<std::size_t>(
+      workers.value_or(launched_size().value_or(kDefault)));
+}
+
+std::optional<Link> LaunchOptions::link() const {
+  return net.empty() ? std::nullopt : std::optional(parse_link(net));
+}
+
+std::string LaunchOptions::network() const {
+  const auto emulated = link();
+  if (!emulated) return "as it is";
+  return (engine == "simulated" ? "simulated: " : "emulated: ") +
+         describe(*emulated);
+}
+
+void add_launch_options(CLI::App& command, LaunchOptions& options) {
+  command.add_option(
+      "--workers", options.workers,
+      "Ranks; 4 unless mpirun or srun says otherwise, which is started here "
+      "if need be");
+  command
+      .add_option("--engine", options.engine,
+                  "mpi: processes; threads: in this process; simulated: the "
+                  "same, and computing takes no time (needs --net)")
+      ->capture_default_str();
+  command.add_option("--net", options.net,
+                     "Emulate a network, as in 50us,1Gbit or seconds and "
+                     "seconds per byte; then RANK=FACTOR for slow ranks");
+  command
+      .add_option("--timeout", options.timeout,
+                  "Seconds after which a rank that does not answer is lost")
+      ->capture_default_str();
+}
+
+void check_launch(const LaunchOptions& o) {
+  require(o.engine == "mpi" || o.engine == "threads" || o.engine == "simulated",
+          "[launch] no engine '", o.engine, "'; known: mpi threads simulated");
+  require(o.engine != "mpi" || mpi_is_built(),
+          "[launch] --engine mpi needs a build with MPI (configure with "
+          "-DSLUICE_WITH_MPI=ON); --engine threads works in this one");
+  const std::int64_t workers = o.workers.value_or(1);
+  require(workers >= 1 && workers <= kMostWorkers,
+          "[launch] --workers must be from 1 to ", kMostWorkers, ", got ",
+          workers);
+  const auto size = launched_size();
+  require(!mpi_launched() || o.engine == "mpi",
+          "[launch] mpirun has started ranks, so --engine must be mpi, got ",
+          o.engine, "; start the program without mpirun for that");
+  if (size) check_size(o.workers.value_or(*size), *size);
+  require(o.timeout > 0 && o.timeout <= kLongest,
+          "[launch] --timeout must be above 0 and at most ", kLongest,
+          " seconds, got ", o.timeout);
+  const auto link = o.link();
+  require(o.engine != "simulated" || link,
+          "[launch] --engine simulated needs a network, as in --net "
+          "50us,1Gbit");
+  require(!link || link->slow_downs.size() <= o.ranks(),
+          "[launch] a slow rank of --net must be below ", o.ranks(),
+          ", the number of ranks, got '", o.net, "'");
+}
+
+void run_ranks(const LaunchOptions& options,
+               const std::function<void(Communicator&)>& work) {
+  if (options.engine != "mpi") return run_threads(options, work);
+  if (mpi_launched()) return run_mpi_rank(options, work);
+  if (is_under_mpirun()) {
+    throw std::runtime_error(
+        "[launch] mpirun must be Open MPI's, of the MPI that this program was "
+        "built with, but it told the ranks nothing; --engine threads works "
+        "without it");
+  }
+  run_under_mpirun(options.ranks(), options.timeout);
+}
+
+bool is_first_process() {
+  return !mpi_launched() || from_environment({"OMPI_COMM_WORLD_RANK",
+                                              "PMIX_RANK", "PMI_RANK"}) == 0;
+}
+
+void let_first_process_speak() {
+  if (!is_first_process()) std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+
+}  // namespace sluice

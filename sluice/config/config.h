@@ -1,0 +1,103 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "sluice/core/params.h"
+
+namespace sluice {
+
+// Everything that decides about a training run, as in its config.json.
+struct TrainConfig {
+  std::string model = "mlp";
+  std::string dataset = "fashion-mnist";
+  std::string data_dir;
+  std::int64_t batch_size = 64;
+  std::int64_t accumulate = 1;
+  std::int64_t epochs = 5;
+  std::int64_t max_steps = 0;
+  std::string optimizer = "sgd";
+  double lr = 0.05;
+  std::string lr_schedule = "constant";
+  double clip = 0;
+  double clip_local = 0;
+  std::string precision = "fp32";
+  std::string nonfinite = "skip";
+
+  std::string sparsifier = "topk";
+  double density = 0.01;
+  std::string density_schedule;
+  std::string feedback = "residual";
+  std::string values = "fp32";
+  std::string collective = "auto";
+  std::string dense_collective = "dense";
+  std::string plan = "size=1M";
+  std::string dense;
+  std::string no_feedback;
+  std::int64_t dense_below = 0;
+  std::int64_t dense_rank = 1;
+
+  std::int64_t seed = 1;
+  std::string device = "cpu";
+  std::int64_t threads = 0;
+  std::int64_t data_threads = 0;
+  std::int64_t prefetch = 2;
+
+  std::string out;
+  std::string checkpoint_every;
+  std::int64_t keep = 2;
+  std::string eval_every = "1e";
+  std::int64_t log_every = 10;
+  std::int64_t replica_check = 100;
+  std::string trace;
+
+  // How the ranks were made; see LaunchOptions.
+  std::int64_t workers = 0;
+  std::string engine;
+  std::string net;
+  double timeout = 60;
+};
+
+// Its fields, with what they mean and may be; they point into `config`.
+ParamList params_of(TrainConfig& config);
+
+// An object with a key per field. `changes` sets what it has and leaves the
+// rest; it throws std::invalid_argument, beginning with `where`, for what is
+// not such an object, naming the nearest key for one that is unknown.
+std::string to_json(const TrainConfig& config);
+void change_by_json(TrainConfig& config, std::string_view where,
+                    std::string_view changes);
+
+// Throws std::invalid_argument if a field makes no sense; needs no torch, so it
+// cannot tell about models and optimizers.
+void check_config(const TrainConfig& config);
+
+// The first field in which two differ, as "key: this, that"; empty if none.
+std::string difference(TrainConfig a, TrainConfig b);
+
+// "100" is every 100 steps, "2e" every 2 epochs, "" and "0" never.
+struct Every {
+  std::uint64_t steps = 0;
+  bool epochs = false;
+
+  // In steps.
+  std::uint64_t period(std::uint64_t steps_per_epoch) const {
+    return epochs ? steps * steps_per_epoch : steps;
+  }
+};
+Every parse_every(std::string_view field, std::string_view text);
+
+// "10:12" is steps 10, 11 and 12, counted from 1; "" is none.
+struct StepRange {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+
+  bool has(std::uint64_t step) const {
+    return first > 0 && step >= first && step <= last;
+  }
+};
+StepRange parse_step_range(std::string_view text);
+
+}  // namespace sluice

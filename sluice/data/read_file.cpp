@@ -1,0 +1,87 @@
+#include "sluice/data/read_file.h"
+
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "sluice/core/ensure.h"
+
+namespace sluice {
+namespace {
+
+struct Closer {
+  void operator()(gzFile file) const { gzclose(file); }
+};
+
+// The first of "a|b" that is a file in `folder`; empty if none is.
+std::string find_one(const std::filesystem::path& folder,
+                     std::string_view alternatives) {
+  while (true) {
+    const std::size_t bar = alternatives.find('|');
+    const auto path = folder / alternatives.substr(0, bar);
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(path, ignored)) return path.string();
+    if (bar == std::string_view::npos) return {};
+    alternatives.remove_prefix(bar + 1);
+  }
+}
+
+std::string readable(std::string names) {
+  for (std::size_t bar; (bar = names.find('|')) != std::string::npos;) {
+    names.replace(bar, 1, " or ");
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::uint8_t> read_file(std::string_view owner,
+                                    const std::string& path, std::size_t most) {
+  constexpr std::size_t kChunk = std::size_t{1} << 20;
+  errno = 0;
+  // Reads files that are not gzip as they are.
+  const std::unique_ptr<gzFile_s, Closer> file(gzopen(path.c_str(), "rb"));
+  ensure(file != nullptr, "[", owner, "] '", path,
+         "' must be a file that can be read: ", std::strerror(errno));
+  std::vector<std::uint8_t> bytes;
+  while (true) {
+    const std::size_t before = bytes.size();
+    bytes.resize(before + kChunk);
+    const int n = gzread(file.get(), bytes.data() + before, kChunk);
+    int error = Z_OK;
+    const char* what = gzerror(file.get(), &error);
+    // A cut gzip file gives what it has first, and Z_BUF_ERROR with it.
+    ensure(n >= 0 && error == Z_OK, "[", owner, "] '", path,
+           "' must be a whole gzip file, but: ",
+           error == Z_ERRNO ? std::strerror(errno) : what,
+           "; fetch it once more");
+    bytes.resize(before + static_cast<std::size_t>(n));
+    ensure(bytes.size() <= most, "[", owner, "] '", path,
+           "' must hold at most ", most, " bytes; it is something else");
+    if (n == 0) return bytes;
+  }
+}
+
+std::vector<std::string> find_files(std::string_view owner,
+                                    const std::string& folder,
+                                    const std::vector<std::string>& names,
+                                    std::string_view source) {
+  std::vector<std::string> paths;
+  std::string missing;
+  for (const std::string& name : names) {
+    paths.push_back(folder.empty() ? "" : find_one(folder, name));
+    if (paths.back().empty()) {
+      missing += concat(missing.empty() ? "" : ", ", readable(name));
+    }
+  }
+  ensure(missing.empty(), "[", owner, "] ",
+         folder.empty() ? "a folder must be given that holds "
+                        : concat("folder '", folder, "' must hold "),
+         missing, "; ", source);
+  return paths;
+}
+
+}  // namespace sluice

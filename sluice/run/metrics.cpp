@@ -1,0 +1,171 @@
+#include "sluice/run/metrics.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "sluice/core/ensure.h"
+
+namespace sluice {
+namespace {
+
+std::string human_bytes(double bytes) {
+  const char* units[] = {"B", "kB", "MB", "GB"};
+  std::size_t u = 0;
+  for (; bytes >= 1000 && u + 1 < std::size(units); ++u) bytes /= 1000;
+  return fmt::format("{:.{}f} {}", bytes, u == 0 ? 0 : 1, units[u]);
+}
+
+std::size_t terminal_columns() {
+  winsize size = {};
+  const bool known =
+      ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : 80;
+}
+
+std::string describe(const StepTotals& w) {
+  return fmt::format(
+      "loss {:.4f}  acc {:.2f} %  {:.0f} samples/s  density {:.3f} %  "
+      "k^/k {:.2f}  {}/step  exposed {:.2f} of {:.2f} ms",
+      w.mean_loss(), 100 * w.accuracy(), w.samples_per_second(),
+      100 * w.density(), w.sent_over_budget(), human_bytes(w.per_step(w.bytes)),
+      1e3 * w.per_step(w.exposed), 1e3 * w.per_step(w.seconds));
+}
+
+}  // namespace
+
+void StepTotals::add(const StepTotals& o) {
+  steps += o.steps;
+  samples += o.samples;
+  loss += o.loss;
+  correct += o.correct;
+  selected += o.selected;
+  budget += o.budget;
+  sparse_elements += o.sparse_elements;
+  dense_elements += o.dense_elements;
+  bytes += o.bytes;
+  exposed += o.exposed;
+  select += o.select;
+  wire += o.wire;
+  seconds += o.seconds;
+  skipped += o.skipped;
+  replaced += o.replaced;
+}
+
+Metrics::Metrics(const Options& options)
+    : options_(options),
+      terminal_(isatty(STDERR_FILENO) != 0),
+      start_(std::chrono::steady_clock::now()),
+      path_(options.folder + "/metrics.jsonl"),
+      events_(options.folder, static_cast<std::int64_t>(options.done) + 1) {
+  // A run that was killed may have told of steps that it did not save.
+  forget_metrics_after(path_, options.done);
+  file_.reset(std::fopen(path_.c_str(), "ae"));
+  ensure(file_ != nullptr, "[metrics] '", path_,
+         "' must be writable: ", std::strerror(errno));
+}
+
+void Metrics::trained(const Moment& at, const StepTotals& w) {
+  MetricsLine line = line_at(at, MetricsLine::kTrain);
+  line.loss = w.mean_loss();
+  line.accuracy = w.accuracy();
+  line.replaced = w.replaced;
+  line.lr = at.rate;
+  line.samples_per_s = w.samples_per_second();
+  line.density = w.density();
+  line.target_density = at.target_density;
+  line.k_hat_over_k = w.sent_over_budget();
+  line.bytes_per_step = w.per_step(w.bytes);
+  line.step_s = w.per_step(w.seconds);
+  line.exposed_s = w.per_step(w.exposed);
+  line.select_s = w.per_step(w.select);
+  line.wire_s = w.per_step(w.wire);
+  line.skipped = w.skipped / w.ranks;
+  write(to_json(line));
+  for (const auto& [name, value] : metrics_fields(line.kind)) {
+    events_.add_scalar(std::string("train/") + name, line.*value,
+                       static_cast<std::int64_t>(at.step));
+  }
+  draw(at, describe(w));
+}
+
+void Metrics::evaluated(const Moment& at, const Evaluation& e) {
+  MetricsLine line = line_at(at, MetricsLine::kEval);
+  line.loss = e.loss;
+  line.accuracy = e.accuracy;
+  line.samples = e.samples;
+  line.replaced = e.replaced;
+  write(to_json(line));
+  const auto step = static_cast<std::int64_t>(at.step);
+  events_.add_scalar("eval/loss", e.loss, step);
+  events_.add_scalar("eval/accuracy", e.accuracy, step);
+  events_.flush();
+  const std::string replaced =
+      e.replaced > 0
+          ? fmt::format("; {} images that cannot be read were replaced",
+                        e.replaced)
+          : "";
+  say(fmt::format("step {} epoch {:.2f}: test loss {:.4f}, accuracy {:.2f} %{}",
+                  at.step, at.epoch, e.loss, 100 * e.accuracy, replaced));
+}
+
+MetricsLine Metrics::line_at(const Moment& at, MetricsLine::Kind kind) const {
+  MetricsLine line;
+  line.kind = kind;
+  line.step = at.step;
+  line.epoch = at.epoch;
+  line.time_s =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
+          .count();
+  return line;
+}
+
+void Metrics::say(const std::string& line) {
+  clear();
+  std::FILE* out = terminal_ || options_.lines_to_stderr ? stderr : stdout;
+  fmt::print(out, "{}\n", line);
+  std::fflush(out);
+}
+
+void Metrics::finish() {
+  clear();
+  events_.flush();
+}
+
+void Metrics::write(const std::string& line) {
+  const bool ok = std::fwrite((line + "\n").data(), 1, line.size() + 1,
+                              file_.get()) == line.size() + 1 &&
+                  std::fflush(file_.get()) == 0;
+  ensure(ok, "[metrics] '", path_,
+         "' could not be written: ", std::strerror(errno));
+}
+
+void Metrics::draw(const Moment& at, const std::string& text) {
+  if (!terminal_) {
+    say(fmt::format("step {}/{}  {}", at.step, options_.total, text));
+    return;
+  }
+  constexpr std::size_t kWidth = 20;
+  const std::size_t full = kWidth * std::min(at.step, options_.total) /
+                           std::max<std::uint64_t>(options_.total, 1);
+  std::string line = fmt::format("[{:#<{}}{:.<{}}] {}/{}  {}", "", full, "",
+                                 kWidth - full, at.step, options_.total, text);
+  // A line that wraps could not be taken back.
+  line.resize(std::min(line.size(), terminal_columns() - 1));
+  clear();
+  fmt::print(stderr, "{}", line);
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void Metrics::clear() {
+  if (!drawn_) return;
+  fmt::print(stderr, "\r\x1b[K");
+  drawn_ = false;
+}
+
+}  // namespace sluice

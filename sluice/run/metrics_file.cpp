@@ -1,0 +1,98 @@
+#include "sluice/run/metrics_file.h"
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "sluice/run/atomic_file.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Line = MetricsLine;
+
+constexpr MetricsField kTraining[] = {{"loss", &Line::loss},
+                                      {"accuracy", &Line::accuracy},
+                                      {"lr", &Line::lr},
+                                      {"samples_per_s", &Line::samples_per_s},
+                                      {"density", &Line::density},
+                                      {"target_density", &Line::target_density},
+                                      {"k_hat_over_k", &Line::k_hat_over_k},
+                                      {"bytes_per_step", &Line::bytes_per_step},
+                                      {"step_s", &Line::step_s},
+                                      {"exposed_s", &Line::exposed_s},
+                                      {"select_s", &Line::select_s},
+                                      {"wire_s", &Line::wire_s},
+                                      {"skipped", &Line::skipped},
+                                      {"replaced", &Line::replaced}};
+
+constexpr MetricsField kEvaluation[] = {{"loss", &Line::loss},
+                                        {"accuracy", &Line::accuracy},
+                                        {"samples", &Line::samples},
+                                        {"replaced", &Line::replaced}};
+
+void read_number(const Json& json, const char* name, double& value) {
+  const auto it = json.find(name);
+  if (it != json.end() && it->is_number()) value = it->get<double>();
+}
+
+}  // namespace
+
+std::span<const MetricsField> metrics_fields(Line::Kind kind) {
+  if (kind == Line::kTrain) return kTraining;
+  return kEvaluation;
+}
+
+std::string to_json(const Line& line) {
+  Json json = {{"kind", line.kind == Line::kTrain ? "train" : "eval"},
+               {"step", line.step},
+               {"epoch", line.epoch},
+               {"time_s", line.time_s}};
+  for (const auto& [name, value] : metrics_fields(line.kind)) {
+    json[name] = line.*value;
+  }
+  return json.dump();
+}
+
+std::optional<Line> metrics_line_from_json(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object()) return std::nullopt;
+  const Json kind = json.value("kind", Json());
+  const Json step = json.value("step", Json());
+  if ((kind != "train" && kind != "eval") || !step.is_number_unsigned()) {
+    return std::nullopt;
+  }
+  Line line;
+  line.kind = kind == "train" ? Line::kTrain : Line::kEval;
+  line.step = step;
+  read_number(json, "epoch", line.epoch);
+  read_number(json, "time_s", line.time_s);
+  for (const auto& [name, value] : metrics_fields(line.kind)) {
+    read_number(json, name, line.*value);
+  }
+  return line;
+}
+
+std::vector<Line> read_metrics(const std::string& path) {
+  std::vector<Line> lines;
+  std::ifstream file(path);
+  for (std::string text; std::getline(file, text);) {
+    if (const auto line = metrics_line_from_json(text)) lines.push_back(*line);
+  }
+  return lines;
+}
+
+void forget_metrics_after(const std::string& path, std::uint64_t step) {
+  std::ifstream file(path);
+  if (!file) return;
+  std::string kept;
+  for (std::string text; std::getline(file, text);) {
+    const auto line = metrics_line_from_json(text);
+    if (line && line->step <= step) kept += text + "\n";
+  }
+  AtomicFile fresh(path);
+  fresh.write(std::as_bytes(std::span(kept)));
+  fresh.commit();
+}
+
+}  // namespace sluice

@@ -1,0 +1,135 @@
+#include "sluice/run/rank_part.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "sluice/core/ensure.h"
+#include "sluice/run/checkpoint.h"
+#include "sluice/run/remap.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+
+template <class T>
+std::vector<T> joined(const std::vector<std::vector<T>>& parts) {
+  std::vector<T> all;
+  for (const auto& part : parts)
+    all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+template <class T>
+Json sizes_of(const std::vector<std::vector<T>>& parts) {
+  Json sizes = Json::array();
+  for (const auto& part : parts) sizes.push_back(part.size());
+  return sizes;
+}
+
+template <class T>
+StoredTensor stored(const char* name, const char* dtype,
+                    const std::vector<T>& values) {
+  return {name,
+          dtype,
+          {static_cast<std::int64_t>(values.size())},
+          std::as_bytes(std::span(values))};
+}
+
+template <class T>
+std::vector<T> values_of(const Checkpoint& file, const char* name) {
+  const auto bytes = file.at(name).data;
+  std::vector<T> values(bytes.size() / sizeof(T));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+template <class T>
+std::vector<std::vector<T>> split(const std::vector<T>& all, const Json& sizes,
+                                  const std::string& path) {
+  std::vector<std::vector<T>> parts;
+  auto from = all.begin();
+  for (const Json& json : sizes) {
+    const auto size = json.get<std::ptrdiff_t>();
+    ensure(size <= all.end() - from, "[resume] '", path,
+           "' has less than it says");
+    parts.emplace_back(from, from + size);
+    from += size;
+  }
+  return parts;
+}
+
+void add(std::vector<double>& sum, const std::vector<float>& values,
+         double factor) {
+  if (sum.empty()) sum.resize(values.size());
+  ensure(sum.size() == values.size(),
+         "[resume] parts of a checkpoint must be of one model, got ",
+         sum.size(), " and ", values.size(), " elements");
+  for (std::size_t i = 0; i < sum.size(); ++i) {
+    sum[i] += factor * static_cast<double>(values[i]);
+  }
+}
+
+std::vector<float> rounded(const std::vector<double>& values) {
+  std::vector<float> out(values.size());
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = static_cast<float>(values[i]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string rank_part_path(const std::string& folder, std::size_t rank) {
+  return concat(folder, "/rank-", rank, ".ckpt");
+}
+
+void write_rank_part(const std::string& path,
+                     const GradientSync::State& state) {
+  const std::vector<std::byte> rules = joined(state.rules);
+  const std::vector<double> collectives = joined(state.collectives);
+  const Json header = {{"rules", sizes_of(state.rules)},
+                       {"collectives", sizes_of(state.collectives)}};
+  const StoredTensor tensors[] = {
+      stored("residual", "float32", state.residual),
+      stored("momentum", "float32", state.momentum),
+      stored("rules", "uint8", rules),
+      stored("collectives", "float64", collectives)};
+  Checkpoint::write(path, header.dump(), tensors);
+}
+
+GradientSync::State read_rank_part(const std::string& path) {
+  const Checkpoint file = Checkpoint::read(path);
+  const Json header = Json::parse(file.header());
+  GradientSync::State state;
+  try {
+    state.residual = values_of<float>(file, "residual");
+    state.momentum = values_of<float>(file, "momentum");
+    state.rules =
+        split(values_of<std::byte>(file, "rules"), header.at("rules"), path);
+    state.collectives = split(values_of<double>(file, "collectives"),
+                              header.at("collectives"), path);
+  } catch (const std::logic_error& e) {
+    ensure(false, "[resume] '", path, "' is not of a rank: ", e.what());
+  }
+  return state;
+}
+
+GradientSync::State read_rank_parts(const std::string& folder,
+                                    std::size_t old_ranks, std::size_t rank,
+                                    std::size_t ranks) {
+  if (old_ranks == ranks) return read_rank_part(rank_part_path(folder, rank));
+  std::vector<double> residual;
+  std::vector<double> momentum;
+  for (const Inherited& part : inherit(old_ranks, rank, ranks)) {
+    const auto old = read_rank_part(rank_part_path(folder, part.rank));
+    add(residual, old.residual, part.factor);
+    add(momentum, old.momentum, part.factor);
+  }
+  GradientSync::State state;
+  state.residual = rounded(residual);
+  state.momentum = rounded(momentum);
+  return state;
+}
+
+}  // namespace sluice

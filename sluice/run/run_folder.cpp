@@ -1,0 +1,96 @@
+#include "sluice/run/run_folder.h"
+
+#include <ctime>
+#include <filesystem>
+
+#include "sluice/core/ensure.h"
+#include "sluice/run/atomic_file.h"
+#include "sluice/run/ranks.h"
+
+namespace sluice {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string default_folder(const TrainConfig& config) {
+  const std::string name = parse_spec(config.model).name;
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char time[32];
+  std::strftime(time, sizeof(time), "%Y%m%d-%H%M%S", &local);
+  const std::string base = concat("runs/", name, "-", time);
+  std::string path = base;
+  for (int i = 2; fs::exists(path); ++i) path = concat(base, "-", i);
+  return path;
+}
+
+// Only what a run makes; whatever else is in there is not ours.
+void remove_run(const std::string& path) {
+  for (const char* name : {"config.json", "plan.json", "metrics.jsonl",
+                           "trace.json", "summary.json", "checkpoints"}) {
+    fs::remove_all(path + "/" + name);
+  }
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("events.out.tfevents.")) fs::remove(entry.path());
+  }
+}
+
+void open_folder(const std::string& path, OldRun old) {
+  const bool taken = fs::exists(path + "/config.json");
+  if (taken && old == OldRun::kReplace) remove_run(path);
+  ensure(!taken || old != OldRun::kRefuse,
+         "[train] --out must be a new folder, got '", path,
+         "', which has a run in it; --resume goes on with it, --overwrite "
+         "replaces it");
+  std::error_code error;
+  fs::create_directories(path, error);
+  ensure(!error, "[train] --out must be a folder that can be made, got '", path,
+         "': ", error.message());
+}
+
+}  // namespace
+
+void compare_configs(Communicator& comm, const TrainConfig& config) {
+  const auto all = gather_at_first(comm, "start", 0, to_bytes(to_json(config)));
+  std::string differing;
+  std::string first;
+  for (std::size_t r = 1; r < all.size(); ++r) {
+    TrainConfig theirs;
+    change_by_json(theirs, "start", to_string(all[r]));
+    const std::string what = difference(config, theirs);
+    if (what.empty()) continue;
+    differing += concat(differing.empty() ? "rank " : ", rank ", r);
+    if (first.empty()) first = what;
+  }
+  if (!differing.empty()) {
+    differing =
+        concat("[train] all ranks must have the same configuration, but ",
+               differing, " differ from rank 0 (", first,
+               "); start all of them with the same command and files");
+  }
+  agree(comm, "start", 0, differing);
+}
+
+std::string open_run_folder(Communicator& comm, const TrainConfig& config,
+                            OldRun old) {
+  std::string path = config.out;
+  std::string problem;
+  if (comm.rank() == 0) {
+    problem = problem_of([&] {
+      if (path.empty()) path = default_folder(config);
+      open_folder(path, old);
+    });
+  }
+  agree(comm, "start", 0, problem);
+  return broadcast_first(comm, "start", 0, path);
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace sluice

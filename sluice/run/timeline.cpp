@@ -1,0 +1,129 @@
+#include "sluice/run/timeline.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sluice/run/atomic_file.h"
+#include "sluice/run/ranks.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kLanes[] = {"compute", "select", "wire"};
+
+std::size_t lane_of(std::string_view what) {
+  if (what == "select") return 1;
+  return what == "wire" || what == "apply" ? 2 : 0;
+}
+
+double microseconds(Clock::time_point t) {
+  return std::chrono::duration<double, std::micro>(t.time_since_epoch())
+      .count();
+}
+
+std::string host_name() {
+  char name[256] = "?";
+  gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+// A bucket's backward lasts from the step's begin until its last gradient is
+// there; drawn one after another they can be told apart.
+void chain_backward(std::vector<Span>& spans) {
+  std::sort(spans.begin(), spans.end(),
+            [](const Span& a, const Span& b) { return a.end < b.end; });
+  std::map<std::uint64_t, Clock::time_point> last;
+  for (Span& span : spans) {
+    if (span.what != "backward") continue;
+    auto& before = last.try_emplace(span.step, span.begin).first->second;
+    span.begin = std::max(span.begin, before);
+    before = span.end;
+  }
+}
+
+Json to_json(std::vector<Span> spans, Clock::time_point barrier) {
+  chain_backward(spans);
+  Json rows = Json::array();
+  for (const Span& s : spans) {
+    rows.push_back({std::string(s.what), s.bucket, s.step,
+                    microseconds(s.begin), microseconds(s.end)});
+  }
+  return {{"host", host_name()},
+          {"barrier", microseconds(barrier)},
+          {"spans", rows}};
+}
+
+void add_rank(Json& events, std::size_t rank, const Json& from,
+              const Json& first, std::span<const std::string> labels) {
+  events.push_back({{"ph", "M"},
+                    {"name", "process_name"},
+                    {"pid", rank},
+                    {"args", {{"name", "rank " + std::to_string(rank)}}}});
+  for (std::size_t lane = 0; lane < std::size(kLanes); ++lane) {
+    events.push_back({{"ph", "M"},
+                      {"name", "thread_name"},
+                      {"pid", rank},
+                      {"tid", lane},
+                      {"args", {{"name", std::string(kLanes[lane])}}}});
+  }
+  const bool same_clock = from["host"] == first["host"];
+  const double zero = (same_clock ? first : from)["barrier"];
+  for (const Json& s : from["spans"]) {
+    const std::string what = s[0];
+    const double begin = s[3];
+    const double end = s[4];
+    const bool of_bucket = what != "forward" && what != "optimizer" &&
+                           what != "wait" && what != "backward pass";
+    Json args = {{"step", s[2].get<std::uint64_t>() + 1}};
+    if (of_bucket) {
+      args["bucket"] = s[1];
+      args["tensors"] = labels[s[1].get<std::size_t>()];
+    }
+    events.push_back({{"ph", "X"},
+                      {"name", what},
+                      {"cat", "sluice"},
+                      {"pid", rank},
+                      {"tid", lane_of(what)},
+                      {"ts", begin - zero},
+                      {"dur", end - begin},
+                      {"args", args}});
+  }
+}
+
+}  // namespace
+
+void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
+                    std::span<const std::string> labels,
+                    const std::string& path) {
+  comm.barrier(step);
+  const std::string mine = to_json(trace.spans(), Clock::now()).dump();
+  const auto all = gather_at_first(comm, "trace", step, to_bytes(mine));
+  if (comm.rank() != 0) return;
+  std::vector<Json> ranks;
+  for (const Bytes& bytes : all) ranks.push_back(Json::parse(to_string(bytes)));
+  Json events = Json::array();
+  for (std::size_t r = 0; r < ranks.size(); ++r) {
+    add_rank(events, r, ranks[r], ranks[0], labels);
+  }
+  // Times before the barrier are negative, which some viewers do not like.
+  double first = 0;
+  for (const Json& e : events) {
+    if (e.contains("ts")) first = std::min(first, e["ts"].get<double>());
+  }
+  for (Json& e : events) {
+    if (e.contains("ts")) e["ts"] = e["ts"].get<double>() - first;
+  }
+  AtomicFile file(path);
+  const std::string text =
+      Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + "\n";
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
+}  // namespace sluice

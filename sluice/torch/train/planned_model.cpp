@@ -1,0 +1,82 @@
+#include "sluice/torch/train/planned_model.h"
+
+#include <fstream>
+#include <sstream>
+
+#include "sluice/core/ensure.h"
+#include "sluice/core/error.h"
+#include "sluice/feedback/feedback.h"
+#include "sluice/torch/train/adapter.h"
+
+namespace sluice {
+namespace {
+
+std::vector<std::string> split_names(const std::string& text) {
+  std::vector<std::string> names;
+  std::istringstream in(text);
+  for (std::string name; std::getline(in, name, ',');) {
+    if (!name.empty()) names.push_back(name);
+  }
+  return names;
+}
+
+PlanInput plan_input(const TrainConfig& c, const PlannedModel& planned) {
+  PlanInput input;
+  for (std::size_t i = 0; i < planned.tensors.size(); ++i) {
+    input.sizes.push_back(shape3(planned.tensors[i].dims).size());
+    input.dense.push_back(planned.treatments[i].dense);
+  }
+  input.sparse.sparsifier = c.sparsifier;
+  input.sparse.feedback = c.feedback;
+  input.sparse.collective = c.collective;
+  input.sparse.values = c.values;
+  const bool all_dense = c.sparsifier == "none";
+  input.dense_collective = all_dense && c.collective.starts_with("dense")
+                               ? c.collective
+                               : c.dense_collective;
+  return input;
+}
+
+Plan plan_of(const TrainConfig& c, const PlannedModel& planned) {
+  if (!c.plan.ends_with(".json"))
+    return make_plan(c.plan, plan_input(c, planned));
+  std::ifstream file(c.plan);
+  ensure(file.good(), "[train] the plan '", c.plan, "' must be readable");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return plan_from_json(text.str(), planned.names);
+}
+
+}  // namespace
+
+torch::Device device_of(const TrainConfig& config, std::size_t local_rank) {
+  if (config.device == "cpu") return torch::kCPU;
+  const auto count = static_cast<std::size_t>(torch::cuda::device_count());
+  ensure(count > 0,
+         "[train] --device cuda needs a GPU and a torch with CUDA, but torch "
+         "sees no GPU; nvidia-smi shows GPUs, and --device cpu works "
+         "everywhere");
+  return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank % count)};
+}
+
+PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
+                                const torch::Device& device) {
+  PlannedModel planned;
+  planned.module =
+      make_model(config.model, input, static_cast<std::uint64_t>(config.seed));
+  planned.module->to(device);
+  planned.parameters = parameters_of(*planned.module);
+  planned.buffers = buffers_of(*planned.module);
+  planned.tensors = describe_tensors(planned.parameters);
+  for (const TensorInfo& t : planned.tensors) planned.names.push_back(t.name);
+  Exceptions exceptions;
+  exceptions.dense = split_names(config.dense);
+  exceptions.no_feedback = split_names(config.no_feedback);
+  exceptions.dense_below = static_cast<std::size_t>(config.dense_below);
+  exceptions.dense_rank = static_cast<std::size_t>(config.dense_rank);
+  planned.treatments = exceptions.resolve(planned.tensors);
+  planned.plan = plan_of(config, planned);
+  return planned;
+}
+
+}  // namespace sluice

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+
+#include "sluice/config/config.h"
+#include "sluice/data/dataset.h"
+#include "sluice/plan/plan.h"
+#include "sluice/sparsify/exceptions.h"
+#include "sluice/torch/models/model.h"
+#include "sluice/torch/tensors.h"
+
+namespace sluice {
+
+// What a configuration names: the model, and how its gradients travel.
+struct PlannedModel {
+  std::shared_ptr<Model> module;
+  NamedTensors parameters;  // of the model; share its memory
+  NamedTensors buffers;
+  std::vector<TensorInfo> tensors;    // the parameters
+  std::vector<std::string> names;     // of the tensors
+  std::vector<Treatment> treatments;  // of each
+  Plan plan;
+};
+
+// Throws std::invalid_argument, or std::runtime_error for files.
+PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
+                                const torch::Device& device = torch::kCPU);
+
+// The configuration's device for the n-th worker of a machine. Throws
+// std::runtime_error if torch finds none.
+torch::Device device_of(const TrainConfig& config, std::size_t local_rank);
+
+}  // namespace sluice

@@ -1,0 +1,134 @@
+#include "sluice/torch/train/reporting.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "sluice/core/error.h"
+#include "sluice/run/run_folder.h"
+#include "sluice/run/timeline.h"
+#include "sluice/torch/train/replicas.h"
+
+namespace sluice {
+
+Reporting::Reporting(Session& session, bool lines_to_stderr,
+                     const SavedRun* saved)
+    : session_(session) {
+  if (saved != nullptr) {
+    summary_.best_accuracy = saved->model.best_accuracy;
+    summary_.checkpoint = saved->folder;
+  }
+  if (!session.is_first()) return;
+  const std::string& folder = session.config.out;
+  write_text(folder + "/config.json", to_json(session.config));
+  write_text(folder + "/plan.json",
+             to_json(session.model.plan, session.model.names));
+  metrics_ = std::make_unique<Metrics>(Metrics::Options{
+      folder, session.progress.done, session.total, lines_to_stderr});
+  say_what_begins();
+  if (saved != nullptr) say_what_goes_on(*saved);
+}
+
+void Reporting::say_what_begins() {
+  const Session& s = session_;
+  const auto dense =
+      std::count_if(s.model.treatments.begin(), s.model.treatments.end(),
+                    [](const Treatment& t) { return t.dense; });
+  say(concat(s.config.model, " on ", s.config.dataset, ": ",
+             count_elements(s.model.parameters), " parameters in ",
+             s.model.tensors.size(), " tensors (", dense, " stay dense) and ",
+             s.model.plan.buckets.size(), " buckets; ", s.comm.size(),
+             " workers, ", s.threads, " threads each; ",
+             s.config.sparsifier == "none"
+                 ? "dense"
+                 : concat(s.config.sparsifier, " at ", s.config.density),
+             "; ", s.config.out));
+  if (!s.device.is_cpu()) {
+    say(concat("computing on ", s.device.str(),
+               "; gradients go through host memory, where they are selected"));
+  }
+}
+
+void Reporting::say_what_goes_on(const SavedRun& saved) {
+  const Session& s = session_;
+  say(concat("resumed after step ", s.progress.done, " from ", saved.folder));
+  if (saved.model.data != 0 && saved.model.data != s.data) {
+    say("the data are not those of the checkpoint: epochs have another order");
+  }
+  if (saved.model.ranks == s.comm.size()) return;
+  say(concat("residuals of ", saved.model.ranks, " workers went to ",
+             s.comm.size(), "; rules and collectives start anew"));
+}
+
+Moment Reporting::moment() const {
+  return {session_.progress.done, session_.progress.epochs(), session_.rate(),
+          session_.densities().now};
+}
+
+void Reporting::log() {
+  if (window_.steps == 0) return;
+  const auto parts =
+      gather_at_first(session_.comm, "log", session_.progress.done,
+                      std::as_bytes(std::span(&window_, 1)));
+  window_ = {};
+  if (!session_.is_first()) return;
+  StepTotals sum;
+  sum.ranks = static_cast<double>(session_.comm.size());
+  for (const Bytes& bytes : parts) {
+    StepTotals theirs;
+    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+    sum.add(theirs);
+  }
+  metrics_->trained(moment(), sum);
+  summary_.loss = sum.mean_loss();
+  all_.ranks = sum.ranks;
+  all_.add(sum);
+}
+
+void Reporting::evaluated(const Evaluation& result) {
+  summary_.eval_loss = result.loss;
+  summary_.eval_accuracy = result.accuracy;
+  summary_.best_accuracy = std::fmax(summary_.best_accuracy, result.accuracy);
+  if (metrics_ != nullptr) metrics_->evaluated(moment(), result);
+}
+
+void Reporting::write_trace() {
+  Trace& trace = session_.trace;
+  if (trace_written_ || trace.spans().empty()) return;
+  trace_written_ = true;
+  trace.turn(false);
+  write_timeline(session_.comm, session_.progress.done, trace,
+                 bucket_labels(session_.model.plan, session_.model.names),
+                 session_.config.out + "/trace.json");
+}
+
+TrainSummary Reporting::finish(bool stopped) {
+  TrainSummary& s = summary_;
+  s.folder = session_.config.out;
+  s.model = session_.config.model;
+  s.parameters =
+      static_cast<std::uint64_t>(count_elements(session_.model.parameters));
+  s.ranks = session_.comm.size();
+  s.steps = session_.progress.done;
+  s.epochs = session_.progress.epochs();
+  s.memory_bytes =
+      session_.sync->memory_bytes() + session_.adapter->memory_bytes();
+  s.weights = hash_tensors(session_.model.parameters);
+  s.stopped = stopped;
+  if (!session_.is_first()) return s;
+  if (all_.steps > 0) {
+    s.seconds = all_.seconds / all_.ranks;
+    s.samples_per_s = all_.samples_per_second();
+    s.step_s = all_.per_step(all_.seconds);
+    s.exposed_s = all_.per_step(all_.exposed);
+    s.bytes_per_step = all_.per_step(all_.bytes);
+    s.density = all_.density();
+    s.k_hat_over_k = all_.sent_over_budget();
+    s.skipped = static_cast<std::uint64_t>(all_.skipped / all_.ranks);
+    s.replaced = static_cast<std::uint64_t>(all_.replaced);
+  }
+  metrics_->finish();
+  write_text(s.folder + "/summary.json", to_json(s));
+  return s;
+}
+
+}  // namespace sluice

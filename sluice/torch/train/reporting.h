@@ -1,0 +1,45 @@
+#pragma once
+
+#include "sluice/run/metrics.h"
+#include "sluice/run/summary.h"
+#include "sluice/torch/train/checkpointing.h"
+
+namespace sluice {
+
+// What a run tells of itself: files of its folder, lines for people, and the
+// summary. Rank 0 writes and speaks.
+class Reporting {
+ public:
+  // Writes the configuration and the plan into the run folder, and says what
+  // begins, or goes on from `saved`. Throws std::runtime_error.
+  Reporting(Session& session, bool lines_to_stderr, const SavedRun* saved);
+
+  void say(const std::string& line) {
+    if (metrics_ != nullptr) metrics_->say(line);
+  }
+  void add(const StepTotals& step) { window_.add(step); }
+  // What was added since the last time, over all ranks. A call of all ranks,
+  // as are write_trace() and finish().
+  void log();
+  void evaluated(const Evaluation& result);
+  void saved(const std::string& folder) { summary_.checkpoint = folder; }
+  // Once, if steps were traced.
+  void write_trace();
+  TrainSummary finish(bool stopped);
+
+  double best_accuracy() const { return summary_.best_accuracy; }
+
+ private:
+  Moment moment() const;
+  void say_what_begins();
+  void say_what_goes_on(const SavedRun& saved);
+
+  Session& session_;
+  std::unique_ptr<Metrics> metrics_;  // on rank 0
+  bool trace_written_ = false;
+  StepTotals window_;  // since the last log, of this rank
+  StepTotals all_;     // of the run, of all ranks, on rank 0
+  TrainSummary summary_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,112 @@
+#include "sluice/torch/train/session.h"
+
+#include <ATen/Parallel.h>
+
+#include <cstring>
+#include <thread>
+
+#include "sluice/core/error.h"
+#include "sluice/core/hash.h"
+#include "sluice/run/run_folder.h"
+
+namespace sluice {
+
+Session::Session(const TrainConfig& how, Communicator& ranks,
+                 const ModelFile* saved)
+    : config(how),
+      comm(ranks),
+      density_schedule(how.density_schedule, how.density) {
+  if (saved != nullptr) progress = saved->progress;
+  const auto on_all = [&](auto&& part) {
+    agree(comm, "start", progress.done, problem_of(part));
+  };
+  set_threads(saved);
+  on_all([&] { load_data(); });
+  compare_data();
+  on_all([&] { make_parts(); });
+}
+
+void Session::set_threads(const ModelFile* saved) {
+  const std::size_t cores =
+      std::max<std::size_t>(1, std::thread::hardware_concurrency());
+  threads = static_cast<std::uint64_t>(config.threads);
+  if (threads == 0) {
+    threads = std::max<std::size_t>(1, cores / comm.local_size());
+    // Sums over other numbers of threads have other bits.
+    if (saved != nullptr && saved->ranks == comm.size()) {
+      threads = saved->threads;
+    }
+  }
+  at::set_num_threads(static_cast<int>(threads));
+}
+
+void Session::load_data() {
+  train = make_dataset(config.dataset, {Split::kTrain, config.data_dir});
+  test = make_dataset(config.dataset, {Split::kTest, config.data_dir});
+  SamplerOptions how;
+  how.batch = static_cast<std::uint64_t>(config.batch_size);
+  how.rank = comm.rank();
+  how.ranks = comm.size();
+  how.seed = static_cast<std::uint64_t>(config.seed);
+  loading.threads =
+      data_threads(*train, static_cast<std::size_t>(config.data_threads),
+                   comm.local_size(), config.device != "cpu");
+  loading.pinned = config.device != "cpu";
+  loading.prefetch = static_cast<std::size_t>(config.prefetch);
+  loader = std::make_unique<Loader>(*train, how, loading);
+  const auto passes = static_cast<std::uint64_t>(config.accumulate);
+  require(loader->steps_per_epoch() >= passes, "[train] --accumulate must be ",
+          "at most the ", loader->steps_per_epoch(),
+          " batches of an epoch, got ", passes);
+  progress = progress.in(loader->steps_per_epoch() / passes);
+  const std::uint64_t end =
+      static_cast<std::uint64_t>(config.epochs) * progress.steps_per_epoch;
+  total = config.max_steps > 0
+              ? static_cast<std::uint64_t>(config.max_steps)
+              : progress.done + (end - std::min(end, progress.place));
+}
+
+// Files on disks of their own may differ, and then some samples would be taken
+// twice and others never.
+void Session::compare_data() {
+  data = mix64(train->fingerprint(), test->fingerprint());
+  const auto all = gather_at_first(comm, "comparison of data", progress.done,
+                                   std::as_bytes(std::span(&data, 1)));
+  std::string problem;
+  for (std::size_t r = 0; r < all.size() && problem.empty(); ++r) {
+    std::uint64_t theirs = 0;
+    std::memcpy(&theirs, all[r].data(), sizeof(theirs));
+    if (theirs == data) continue;
+    problem = concat("[train] all ranks must see the same data, but rank ", r,
+                     " has other files or labels than rank 0 under '",
+                     config.data_dir, "'; copy them again, or share a folder");
+  }
+  agree(comm, "comparison of data", progress.done, problem);
+}
+
+void Session::make_parts() {
+  device = device_of(config, comm.local_rank());
+  model = make_planned_model(config, train->input(), device);
+  backend = make_cpu_backend({threads, ""});
+  SyncOptions how;
+  how.plan = model.plan;
+  how.seed = static_cast<std::uint64_t>(config.seed);
+  how.total_steps = total;
+  how.nonfinite =
+      config.nonfinite == "stop" ? NonFinite::kStop : NonFinite::kSkip;
+  how.treatments = model.treatments;
+  how.trace = &trace;
+  sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
+  adapter = std::make_unique<AutogradAdapter>(*sync, model.parameters);
+  optimizer = make_optimizer(config.optimizer, model.parameters);
+  LrContext context;
+  context.base = config.lr;
+  context.workers = static_cast<double>(comm.size());
+  context.steps_per_epoch = static_cast<double>(progress.steps_per_epoch);
+  context.epochs = config.max_steps > 0
+                       ? static_cast<double>(total) / context.steps_per_epoch
+                       : static_cast<double>(config.epochs);
+  schedule = make_lr_schedule(config.lr_schedule, context);
+}
+
+}  // namespace sluice

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "sluice/config/lr_schedule.h"
+#include "sluice/run/ranks.h"
+#include "sluice/sparsify/schedule.h"
+#include "sluice/torch/data/loader.h"
+#include "sluice/torch/optim/optimizer.h"
+#include "sluice/torch/train/adapter.h"
+#include "sluice/torch/train/model_file.h"
+#include "sluice/torch/train/planned_model.h"
+
+namespace sluice {
+
+// What a run works with on one rank, and where it is.
+class Session {
+ public:
+  // With fresh weights, at the place of `saved` if it is not null. A call of
+  // all ranks; throws AgreedError if they differ in configuration or data, or
+  // one of them lacks something.
+  Session(const TrainConfig& config, Communicator& comm,
+          const ModelFile* saved);
+
+  bool is_first() const { return comm.rank() == 0; }
+  double rate() const { return schedule->rate(progress.place); }
+  Densities densities() const {
+    return {density_schedule.density(progress.epoch()), config.density};
+  }
+  void record(std::string_view what,
+              std::chrono::steady_clock::time_point start) {
+    trace.add(
+        {what, 0, progress.done, start, std::chrono::steady_clock::now()});
+  }
+
+  TrainConfig config;
+  Communicator& comm;
+  Progress progress;
+  std::uint64_t total = 0;  // steps at the end
+  std::uint64_t threads = 1;
+  std::uint64_t data = 0;  // fingerprint
+  std::unique_ptr<Dataset> train;
+  std::unique_ptr<Dataset> test;
+  LoaderOptions loading;
+  std::unique_ptr<Loader> loader;
+  torch::Device device = torch::kCPU;
+  PlannedModel model;
+  DensitySchedule density_schedule;
+  Trace trace;
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<GradientSync> sync;
+  std::unique_ptr<AutogradAdapter> adapter;
+  std::unique_ptr<Optimizer> optimizer;
+  std::unique_ptr<LrSchedule> schedule;
+
+ private:
+  void set_threads(const ModelFile* saved);
+  void load_data();
+  void compare_data();
+  void make_parts();
+};
+
+}  // namespace sluice

@@ -1,0 +1,66 @@
+#include "sluice/config/config.h"
+
+#include "files.h"
+
+namespace sluice {
+namespace {
+
+using testing::message_of;
+
+TEST(TrainConfig, SurvivesJson) {
+  TrainConfig config;
+  config.model = "mlp:widths=3";
+  config.lr = 0.1;
+  config.max_steps = 123456789012;
+  config.trace = "3:4";
+  TrainConfig again;
+  change_by_json(again, "test", to_json(config));
+  EXPECT_EQ(difference(config, again), "");
+  EXPECT_EQ(difference(TrainConfig(), config), "model: 'mlp', 'mlp:widths=3'");
+}
+
+TEST(TrainConfig, ChangesOnlyWhatIsThere) {
+  TrainConfig config;
+  change_by_json(config, "test", R"({"lr": 2, "epochs": 7})");
+  EXPECT_EQ(config.lr, 2);
+  EXPECT_EQ(config.epochs, 7);
+  EXPECT_EQ(config.model, TrainConfig().model);
+}
+
+TEST(TrainConfig, NamesTheNearestKey) {
+  const auto says = [](const char* json) {
+    TrainConfig config;
+    return message_of<std::invalid_argument>(
+        [&] { change_by_json(config, "c.json", json); });
+  };
+  EXPECT_EQ(says(R"({"bach_size": 3})"),
+            "[c.json] no key 'bach_size'; did you mean 'batch_size'?");
+  EXPECT_EQ(says(R"({"max-steps": 3})"),
+            "[c.json] no key 'max-steps'; did you mean 'max_steps'?");
+  EXPECT_CONTAINS(says(R"({"lr": null})"), "'lr' must be a number");
+  EXPECT_CONTAINS(says(R"({"batch_size": 0.5})"), "whole number");
+  EXPECT_CONTAINS(says("3"), "JSON object");
+}
+
+TEST(TrainConfig, ReadsPeriodsAndRanges) {
+  EXPECT_EQ(parse_every("x", "100").period(7), 100);
+  EXPECT_EQ(parse_every("x", "2e").period(7), 14);
+  EXPECT_EQ(parse_every("x", "").period(7), 0);
+  EXPECT_TRUE(parse_step_range("3:5").has(5));
+  EXPECT_FALSE(parse_step_range("3:5").has(6));
+  EXPECT_TRUE(parse_step_range("3").has(3));
+  EXPECT_FALSE(parse_step_range("").has(0));
+  for (const char* text : {"e", "-1", "1.5", "1e3", "x"}) {
+    EXPECT_CONTAINS(
+        message_of<std::invalid_argument>([&] { parse_every("x", text); }),
+        "number of steps (100) or of epochs (1e)");
+  }
+  for (const char* text : {"0:2", "3:2", ":", "1:x"}) {
+    EXPECT_CONTAINS(
+        message_of<std::invalid_argument>([&] { parse_step_range(text); }),
+        "FIRST:LAST");
+  }
+}
+
+}  // namespace
+}  // namespace sluice

@@ -1,0 +1,256 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "files.h"
+#include "ranks.h"
+#include "sluice/comm/threads/threads.h"
+#include "sluice/config/config.h"
+#include "sluice/run/checkpoint_store.h"
+#include "sluice/run/metrics.h"
+#include "sluice/run/rank_part.h"
+#include "sluice/run/ranks.h"
+#include "sluice/run/remap.h"
+#include "sluice/run/run_folder.h"
+#include "sluice/run/timeline.h"
+
+namespace sluice {
+namespace {
+
+using testing::message_of;
+using testing::run_ranks;
+using testing::TempFolder;
+
+TEST(Inherit, KeepsTheMeanOverRanks) {
+  for (std::size_t old = 1; old <= 7; ++old) {
+    for (std::size_t now = 1; now <= 7; ++now) {
+      // What each old rank's residual comes to in the new mean.
+      std::vector<double> share(old, 0);
+      for (std::size_t r = 0; r < now; ++r) {
+        for (const Inherited& part : inherit(old, r, now)) {
+          share[part.rank] += part.factor / static_cast<double>(now);
+        }
+      }
+      for (const double s : share) {
+        EXPECT_NEAR(s, 1.0 / static_cast<double>(old), 1e-15)
+            << old << " ranks to " << now;
+      }
+    }
+  }
+}
+
+GradientSync::State state_of_rank(std::size_t rank) {
+  const auto r = static_cast<float>(rank);
+  GradientSync::State state;
+  state.residual = {r, 2 * r, -3, 0.5F};
+  state.momentum = {1, r, r, r};
+  state.rules = {std::vector(3, std::byte{7}), {}};
+  state.collectives = {{1.5, 2.5}, {}};
+  return state;
+}
+
+TEST(RankPart, SurvivesAFile) {
+  const TempFolder folder;
+  const std::string path = rank_part_path(folder.path(), 3);
+  write_rank_part(path, state_of_rank(3));
+  const GradientSync::State again = read_rank_part(path);
+  EXPECT_EQ(again.residual, state_of_rank(3).residual);
+  EXPECT_EQ(again.momentum, state_of_rank(3).momentum);
+  EXPECT_EQ(again.rules, state_of_rank(3).rules);
+  EXPECT_EQ(again.collectives, state_of_rank(3).collectives);
+}
+
+TEST(RankPart, KeepsWhatIsOwedWithOtherRanks) {
+  constexpr std::size_t kOld = 4;
+  const TempFolder folder;
+  std::vector<double> owed(4, 0);
+  for (std::size_t r = 0; r < kOld; ++r) {
+    const GradientSync::State state = state_of_rank(r);
+    write_rank_part(rank_part_path(folder.path(), r), state);
+    for (std::size_t i = 0; i < 4; ++i) {
+      owed[i] += static_cast<double>(state.residual[i]) / kOld;
+    }
+  }
+  for (const std::size_t now : {1, 2, 3, 4, 6}) {
+    std::vector<double> sum(4, 0);
+    for (std::size_t r = 0; r < now; ++r) {
+      const auto state = read_rank_parts(folder.path(), kOld, r, now);
+      EXPECT_EQ(state.momentum.size(), 4);
+      EXPECT_EQ(state.rules.empty(), now != kOld);
+      for (std::size_t i = 0; i < 4; ++i) {
+        sum[i] +=
+            static_cast<double>(state.residual[i]) / static_cast<double>(now);
+      }
+    }
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(sum[i], owed[i], 1e-6);
+  }
+}
+
+void put(const CheckpointStore& store, std::uint64_t step,
+         const std::string& text) {
+  store.begin(step);
+  std::ofstream(store.partial(step) + "/model.ckpt") << text;
+  store.publish(step);
+}
+
+std::string content(const std::string& folder) {
+  std::ifstream file(folder + "/model.ckpt");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST(CheckpointStore, KeepsTheLastOnes) {
+  const TempFolder run;
+  const CheckpointStore store(run.path(), 2);
+  EXPECT_EQ(CheckpointStore::find(run.path()), "");
+  for (const std::uint64_t step : {10, 20, 30}) put(store, step, "x");
+  EXPECT_EQ(CheckpointStore::find(run.path()),
+            run / "checkpoints/step-00000030");
+  EXPECT_FALSE(std::filesystem::exists(run / "checkpoints/step-00000010"));
+  EXPECT_TRUE(std::filesystem::exists(run / "checkpoints/step-00000020"));
+  EXPECT_EQ(CheckpointStore::find(run / "checkpoints/step-00000020"),
+            run / "checkpoints/step-00000020");
+}
+
+TEST(CheckpointStore, KnowsOnlyWhatWasPublished) {
+  const TempFolder run;
+  const CheckpointStore store(run.path(), 2);
+  put(store, 10, "good");
+  store.begin(20);
+  std::ofstream(store.partial(20) + "/model.ckpt") << "half";
+  EXPECT_EQ(content(CheckpointStore::find(run.path())), "good");
+  // A run that starts over does not find the rest of the one before.
+  store.begin(20);
+  EXPECT_TRUE(std::filesystem::is_empty(store.partial(20)));
+  store.discard(20);
+  EXPECT_FALSE(std::filesystem::exists(store.partial(20)));
+}
+
+TEST(CheckpointStore, ReplacesAStepThatIsThere) {
+  const TempFolder run;
+  const CheckpointStore store(run.path(), 2);
+  put(store, 10, "old");
+  put(store, 10, "new");
+  EXPECT_EQ(content(CheckpointStore::find(run.path())), "new");
+  EXPECT_FALSE(std::filesystem::exists(store.partial(10)));
+}
+
+TEST(Agree, ThrowsOnAllRanksWhatOneSays) {
+  auto ranks = make_thread_ranks(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    agree(*ranks[r], "test", 1, "");
+    try {
+      agree(*ranks[r], "test", 2, r == 2 ? "no space" : "");
+      ADD_FAILURE() << "rank " << r << " agreed";
+    } catch (const AgreedError& e) {
+      EXPECT_STREQ(e.what(), "no space");
+      EXPECT_EQ(e.speaker(), 2);
+    }
+  });
+}
+
+TEST(CompareConfigs, NamesRanksAndTheDifference) {
+  auto ranks = make_thread_ranks(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    TrainConfig config;
+    compare_configs(*ranks[r], config);
+    if (r == 1) config.density = 0.5;
+    const std::string says =
+        message_of<AgreedError>([&] { compare_configs(*ranks[r], config); });
+    EXPECT_CONTAINS(says, "rank 1 differ from rank 0 (density: '0.01', '0.5')");
+  });
+}
+
+TEST(Timeline, HasAllRanksInOneFile) {
+  const TempFolder folder;
+  auto ranks = make_thread_ranks(2);
+  const auto now = std::chrono::steady_clock::now();
+  const auto ms = [](int n) { return std::chrono::milliseconds(n); };
+  run_ranks(ranks, [&](std::size_t r) {
+    Trace trace;
+    trace.turn(true);
+    trace.add({"backward", 0, 4, now, now + ms(2)});
+    trace.add({"backward", 1, 4, now, now + ms(5)});
+    trace.add({"select", 0, 4, now + ms(2), now + ms(3)});
+    const std::vector<std::string> labels = {"b.weight + 1", "a.weight"};
+    write_timeline(*ranks[r], 0, trace, labels, folder / "trace.json");
+  });
+  std::ifstream file(folder / "trace.json");
+  const auto events = nlohmann::json::parse(file).at("traceEvents");
+  std::vector<double> backward;
+  std::set<int> pids;
+  for (const auto& e : events) {
+    if (e.at("ph") != "X") continue;
+    pids.insert(e.at("pid").get<int>());
+    EXPECT_EQ(e.at("args").at("step"), 5);
+    EXPECT_EQ(e.at("args").at("tensors"),
+              e.at("args").at("bucket") == 0 ? "b.weight + 1" : "a.weight");
+    if (e.at("name") == "backward") backward.push_back(e.at("dur"));
+  }
+  EXPECT_EQ(pids, (std::set{0, 1}));
+  ASSERT_EQ(backward.size(), 4);
+  EXPECT_NEAR(backward[0], 2000, 1e-3);
+  EXPECT_NEAR(backward[1], 3000, 1e-3);  // only what came after the first
+}
+
+TEST(Metrics, ForgetsStepsThatWereNotSaved) {
+  const TempFolder folder;
+  StepTotals window;
+  window.steps = 1;
+  window.samples = 2;
+  window.seconds = 1;
+  {
+    Metrics metrics({folder.path(), 0, 10, true});
+    for (const std::uint64_t step : {1, 2, 3}) {
+      metrics.trained({step, 0, 0, 0}, window);
+    }
+  }
+  Metrics metrics({folder.path(), 2, 10, true});
+  metrics.trained({4, 0, 0, 0}, window);
+  std::vector<int> steps;
+  for (const MetricsLine& line : read_metrics(folder / "metrics.jsonl")) {
+    steps.push_back(static_cast<int>(line.step));
+  }
+  EXPECT_EQ(steps, (std::vector{1, 2, 4}));
+}
+
+TEST(MetricsFile, ReadsWhatWasWritten) {
+  for (const auto kind : {MetricsLine::kTrain, MetricsLine::kEval}) {
+    MetricsLine line;
+    line.kind = kind;
+    line.step = 7;
+    line.epoch = 0.5;
+    line.time_s = 2;
+    double value = 0.125;
+    for (const MetricsField& field : metrics_fields(kind)) {
+      line.*field.value = value;
+      value += 1;
+    }
+    const auto again = metrics_line_from_json(to_json(line));
+    ASSERT_TRUE(again);
+    EXPECT_EQ(to_json(*again), to_json(line));
+  }
+}
+
+TEST(MetricsFile, LeavesOutWhatIsNoLine) {
+  const TempFolder folder;
+  EXPECT_TRUE(read_metrics(folder / "metrics.jsonl").empty());
+  std::ofstream(folder / "metrics.jsonl")
+      << R"({"kind": "train", "step": 3, "loss": null, "accuracy": 0.5})"
+      << "\n[]\n\n"
+      << R"({"kind": "other", "step": 4})"
+      << "\n"
+      << R"({"kind": "eval", "step": -1})"
+      << "\n"
+      << R"({"kind": "eval", "st)";
+  const auto lines = read_metrics(folder / "metrics.jsonl");
+  ASSERT_EQ(lines.size(), 1);
+  EXPECT_EQ(lines[0].step, 3);
+  EXPECT_EQ(lines[0].accuracy, 0.5);
+  EXPECT_TRUE(std::isnan(lines[0].loss));
+}
+
+}  // namespace
+}  // namespace sluice
