@@ -93,10 +93,13 @@ struct Bracket {
   bool zeros = false;  // and fill up with zeros, lowest index first
 };
 
+// How many passed; the same however a backend splits its work.
 struct Counts {
-  std::uint64_t lo = 0;  // candidates recorded, those >= hi included
+  std::uint64_t lo = 0;  // candidates, those >= hi included; of ties at most k
   std::uint64_t hi = 0;
-  bool overflow = false;  // more candidates than the capacity: not all recorded
+  // More than `lo` candidates, which is all that is known: hi is 0, and to take
+  // some of them means to select exactly.
+  bool overflow = false;
 };
 
 struct Verdict {

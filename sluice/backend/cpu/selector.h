@@ -50,11 +50,12 @@ class Selector {
     Answer answer;
     Bracket bracket;
     Verdict verdict;
-    std::uint32_t cut = 0;  // smallest key taken
-    bool tied = false;      // only some of those at the cut are taken
-    bool spilled = false;   // some that reach hi are not taken
-    std::uint64_t candidates = 0;
-    std::uint64_t high = 0;
+    std::uint32_t cut = 0;         // smallest key taken
+    bool tied = false;             // only some of those at the cut are taken
+    bool spilled = false;          // some that reach hi are not taken
+    std::uint64_t candidates = 0;  // whatever the pieces: see count()
+    std::uint64_t recorded = 0;    // in their lists
+    std::uint64_t high = 0;        // of them, those that reach hi
     std::uint64_t nonfinite = 0;
     std::uint64_t selected = 0;
     double lost = 0;
@@ -113,6 +114,8 @@ class Selector {
   // streaming
   void stream();
   void stream_piece(Piece& piece);
+  static std::size_t tie_cap(const Work& work);
+  Counts count(Work& work);
   void judge(Work& work);
   void restore(Work& work);
 
