@@ -29,6 +29,11 @@ inline constexpr unsigned kHistogramShift = 18;
 inline constexpr std::size_t kHistogramBins = std::size_t{1}
                                               << (31 - kHistogramShift);
 
+// Brackets that a rule may propose in one step. A rule that asks for more has
+// its k largest selected exactly, which takes at most two passes: a device can
+// enqueue a whole step without knowing how it will go.
+inline constexpr std::uint32_t kMaxRounds = 16;
+
 // What is the same for every call about one segment in one step.
 struct SegmentFacts {
   std::uint64_t n = 0;            // elements

@@ -447,6 +447,18 @@ TEST(Selector, TellsRulesTheSameWithAnyNumberOfThreads) {
   }
 }
 
+TEST(Selector, SelectsExactlyForARuleThatIsNeverContent) {
+  const auto g = gaussian(100'000, 5);
+  Rule rule = telling_rule(false);
+  rule.judge = [](const RuleCall&, const Counts&) -> Verdict {
+    return {Verdict::kAgain, 0};
+  };
+  Selection got(g, 500, rule, 2);
+  EXPECT_EQ(got.indices, reference_topk(g, 500));
+  EXPECT_EQ(state_as<Told>(got.state).outcome.rounds, kMaxRounds + 1);
+  EXPECT_TRUE(state_as<Told>(got.state).outcome.exact);
+}
+
 TEST(ThreadPool, RunsEveryTaskOnce) {
   for (const std::size_t threads : {1, 2, 5}) {
     cpu::ThreadPool pool(threads);

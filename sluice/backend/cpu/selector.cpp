@@ -207,6 +207,9 @@ void Selector::judge(Work& work) {
   if (counts.overflow && work.verdict.kind == Verdict::kTake) {
     work.verdict.kind = Verdict::kExact;  // not all of them are there to take
   }
+  if (work.verdict.kind == Verdict::kAgain && work.round >= kMaxRounds) {
+    work.verdict = {Verdict::kExact, work.task->facts.k};
+  }
   if (work.verdict.kind == Verdict::kTake) {
     work.open = work.streaming = false;
     work.verdict.count = std::min({work.verdict.count, work.candidates,
