@@ -106,7 +106,9 @@ class Selector {
   void ask_and_propose();
   void plan_sample(Work& work);
   void sample_chunk(Chunk& chunk);
-  void finish_sample(Work& work);
+  // Returns the histogram, or null where none was made.
+  const std::uint32_t* finish_sample(Work& work);
+  void propose(Work& work, const std::uint32_t* histogram);
   void search_threshold(Work& work);
   void select_exactly(Work& work, std::uint64_t count, bool zeros);
   void measure_lost();
