@@ -14,7 +14,7 @@ namespace sluice {
 
 // The sample to take of n elements to find the cut of the k largest, and the
 // ranks around it.
-inline Query exact_query(std::uint64_t n, std::uint64_t k) {
+SLUICE_HD inline Query exact_query(std::uint64_t n, std::uint64_t k) {
   Query query;
   query.sample = std::clamp<std::uint64_t>(n / 16, 1U << 16, 1U << 18);
   const auto looked_at =
@@ -32,7 +32,8 @@ inline Query exact_query(std::uint64_t n, std::uint64_t k) {
   return query;
 }
 
-inline Bracket exact_bracket(const Query& query, const Answer& answer) {
+SLUICE_HD inline Bracket exact_bracket(const Query& query,
+                                       const Answer& answer) {
   const std::uint32_t lo = answer.keys[0];
   const std::uint32_t hi = query.ranks[1] > 0 ? answer.keys[1] : kInfKey;
   const auto top = magnitude_key(static_cast<float>(answer.moments.max_abs));

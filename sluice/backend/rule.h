@@ -6,6 +6,9 @@
 #include <cstring>
 #include <type_traits>
 
+#include "sluice/backend/tails.h"
+#include "sluice/core/device.h"
+
 // How a sparsifier talks to a backend.
 //
 // A rule is four pure functions over plain data, called for each segment and
@@ -24,10 +27,10 @@
 
 namespace sluice {
 
-// Log-scale histogram of magnitude keys: 32 bins per octave.
-inline constexpr unsigned kHistogramShift = 18;
-inline constexpr std::size_t kHistogramBins = std::size_t{1}
-                                              << (31 - kHistogramShift);
+// Brackets that a rule may propose in one step. A rule that asks for more has
+// its k largest selected exactly, which takes at most two passes: a device can
+// enqueue a whole step without knowing how it will go.
+inline constexpr std::uint32_t kMaxRounds = 16;
 
 // What is the same for every call about one segment in one step.
 struct SegmentFacts {
@@ -57,8 +60,8 @@ struct Query {
   std::uint64_t sample = 0;
   std::uint64_t stride = 0;  // > 0: exactly start, start + stride, ...
   std::uint64_t start = 0;   //      otherwise jittered, stratified lines
-  bool histogram = false;
-  bool sums = false;  // of x, |x| and x^2; the largest |x| always comes
+  bool histogram = false;    // its tail sums are wanted
+  bool sums = false;         // of x, |x| and x^2; the largest |x| always comes
   // Ranks (1 = largest magnitude) in the sample whose keys are wanted; 0: none.
   std::array<std::uint64_t, 3> ranks{};
   bool rows = false;  // skip the rest: select row by row in this step
@@ -77,8 +80,8 @@ struct Moments {
 struct Answer {
   std::uint64_t sampled = 0;
   Moments moments;
-  const std::uint32_t* histogram = nullptr;  // kHistogramBins counts, or null
-  std::array<std::uint32_t, 3> keys{};       // 0 where the rank was 0
+  Tails tails;                          // only while the rule is called
+  std::array<std::uint32_t, 3> keys{};  // 0 where the rank was 0
 };
 
 // Entries with key >= lo become candidates; those with key >= hi are expected
@@ -93,10 +96,13 @@ struct Bracket {
   bool zeros = false;  // and fill up with zeros, lowest index first
 };
 
+// How many passed; the same however a backend splits its work.
 struct Counts {
-  std::uint64_t lo = 0;  // candidates recorded, those >= hi included
+  std::uint64_t lo = 0;  // candidates, those >= hi included; of ties at most k
   std::uint64_t hi = 0;
-  bool overflow = false;  // more candidates than the capacity: not all recorded
+  // More than `lo` candidates, which is all that is known: hi is 0, and to take
+  // some of them means to select exactly.
+  bool overflow = false;
 };
 
 struct Verdict {
@@ -139,13 +145,13 @@ struct Rule {
 
 // Views of the raw bytes as a rule's own types.
 template <class T>
-T& state_as(RuleState& state) {
+SLUICE_HD T& state_as(RuleState& state) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(state));
   return *reinterpret_cast<T*>(state.raw.data());
 }
 
 template <class T>
-const T& params_as(const RuleParams& params) {
+SLUICE_HD const T& params_as(const RuleParams& params) {
   static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof(params));
   return *reinterpret_cast<const T*>(params.raw.data());
 }

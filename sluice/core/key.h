@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "sluice/core/device.h"
+
 namespace sluice {
 
 // The bits of |x|, which order as |x| does. Unlike float comparison the order
@@ -11,15 +13,17 @@ namespace sluice {
 inline constexpr std::uint32_t kMagnitudeMask = 0x7fffffffU;
 inline constexpr std::uint32_t kInfKey = 0x7f800000U;
 
-inline std::uint32_t magnitude_key(float x) {
+SLUICE_HD inline std::uint32_t magnitude_key(float x) {
   return std::bit_cast<std::uint32_t>(x) & kMagnitudeMask;
 }
 
-inline float key_value(std::uint32_t key) { return std::bit_cast<float>(key); }
+SLUICE_HD inline float key_value(std::uint32_t key) {
+  return std::bit_cast<float>(key);
+}
 
 // The smallest key whose value is above (or, for `threshold_key`, at least) t;
 // t < 0 gives 0, NaN and +Inf give kInfKey, which selects nothing.
-inline std::uint32_t threshold_key(double t) {
+SLUICE_HD inline std::uint32_t threshold_key(double t) {
   if (!(t < 3.5e38)) return kInfKey;
   if (t <= 0) return 0;
   const float f = static_cast<float>(t);
@@ -28,7 +32,7 @@ inline std::uint32_t threshold_key(double t) {
   return key < kInfKey ? key : kInfKey;
 }
 
-inline std::uint32_t above_key(double t) {
+SLUICE_HD inline std::uint32_t above_key(double t) {
   if (t < 0) return 0;
   const std::uint32_t key = threshold_key(t);
   if (key < kInfKey && static_cast<double>(key_value(key)) == t) return key + 1;

@@ -109,7 +109,7 @@ ParamList Dgc::list(Params& p) {
        1},
       {"upper", &p.upper, "too many: more than upper * k", 1},
       {"lower", &p.lower, "too few: fewer than lower * k", 0.01, 1},
-      {"rounds", &p.rounds, "adaptations at most", 0, 100},
+      {"rounds", &p.rounds, "adaptations at most", 0, kMaxRounds - 1},
       {"resample", &p.resample,
        "too many: take the k largest; otherwise raise the threshold"},
   };

@@ -37,23 +37,16 @@ int max_stages(double density) {
   return std::max(1, static_cast<int>(std::ceil(std::log2(1 / density))));
 }
 
-// -mean of ln(a / mean), with the offset that keeps zeros finite.
+// -mean of ln(a / mean). Zeros, and what is as good as zero, count as kOffset
+// of the mean.
 double gamma_statistic(const Answer& answer, double mean) {
   constexpr double kOffset = 2.220446e-16;
-  double sum = 0;
-  double count = 0;
-  for (std::size_t b = 0; b < kHistogramBins; ++b) {
-    if (answer.histogram[b] == 0) continue;
-    const double low = static_cast<double>(
-        key_value(static_cast<std::uint32_t>(b << kHistogramShift)));
-    const double high = static_cast<double>(
-        key_value(static_cast<std::uint32_t>((b + 1) << kHistogramShift)));
-    const double middle = b == 0 ? 0 : (low + high) / 2;
-    const auto here = static_cast<double>(answer.histogram[b]);
-    sum += here * std::log(middle / mean + kOffset);
-    count += here;
-  }
-  return count > 0 ? -sum / count : 0;
+  const auto n = static_cast<double>(answer.moments.count);
+  const std::size_t least = bin_of(kOffset * mean);
+  const TailSums tail = answer.tails.from(least > 0 ? least : 1);
+  return -(tail.logs - tail.count * std::log(mean) +
+           (n - tail.count) * std::log(kOffset)) /
+         n;
 }
 
 double first_threshold(const Constants& c, const Answer& answer, double d) {

@@ -346,37 +346,117 @@ TEST(Selector, NthLargestKeyEqualsSorting) {
   }
 }
 
-// Whatever a rule says, the capacity holds and the largest go.
-TEST(Selector, HoldsTheCapacityAgainstARuleThatDoesNot) {
-  constexpr std::size_t kSize = 5000;
-  const auto g = gaussian(kSize, 4);
-  std::vector<float> memory(kSize, 0);
-  SegmentTask task;
-  task.gradient = g.data();
-  task.memory = memory.data();
-  task.facts.n = kSize;
-  task.facts.k = 10;
-  task.rule = take_all_rule();
-  task.capacity = 10;
-  std::vector<std::uint32_t> indices(10);
-  std::vector<float> values(10);
-  std::vector<std::uint64_t> starts(2);
+// One segment of g and a memory of zeros through a rule, and what came of it.
+struct Selection {
+  Selection(std::span<const float> g, std::size_t k, const Rule& rule,
+            std::size_t threads)
+      : memory(g.size(), 0), indices(g.size()), values(g.size()) {
+    SegmentTask task;
+    task.gradient = g.data();
+    task.memory = memory.data();
+    task.facts.n = g.size();
+    task.facts.k = k;
+    task.rule = rule;
+    task.capacity = k;
+    std::vector<std::uint64_t> starts(2);
+    SelectPass pass;
+    pass.segments = {&task, 1};
+    pass.states = &state;
+    pass.reports = &report;
+    pass.indices = indices.data();
+    pass.values = values.data();
+    pass.starts = starts.data();
+    auto backend = make_cpu_backend({threads, ""});
+    auto stream = backend->make_stream();
+    backend->select(*stream, pass);
+    indices.resize(starts[1]);
+    values.resize(starts[1]);
+  }
+
+  std::vector<float> memory;
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
   RuleState state;
   SegmentReport report;
-  SelectPass pass;
-  pass.segments = {&task, 1};
-  pass.states = &state;
-  pass.reports = &report;
-  pass.indices = indices.data();
-  pass.values = values.data();
-  pass.starts = starts.data();
-  auto backend = make_cpu_backend({1, ""});
-  auto stream = backend->make_stream();
-  backend->select(*stream, pass);
-  EXPECT_EQ(starts[1], 10U);
-  EXPECT_EQ(indices, reference_topk(g, 10));
-  for (std::size_t i = 0; i < 10; ++i) memory[indices[i]] += values[i];
-  EXPECT_EQ(memory, g);
+};
+
+// Whatever a rule says, the capacity holds and the largest go.
+TEST(Selector, HoldsTheCapacityAgainstARuleThatDoesNot) {
+  const auto g = gaussian(5000, 4);
+  Selection got(g, 10, take_all_rule(), 1);
+  EXPECT_EQ(got.indices, reference_topk(g, 10));
+  for (std::size_t i = 0; i < 10; ++i) {
+    got.memory[got.indices[i]] += got.values[i];
+  }
+  EXPECT_EQ(got.memory, g);
+}
+
+// Brackets the value 1 with its ties, or everything from 1 on, and keeps all
+// that it is told.
+struct Told {
+  Counts counts;
+  Outcome outcome;
+};
+
+Rule telling_rule(bool ties) {
+  Rule rule = take_all_rule();
+  rule.propose = [](const RuleCall&, const Answer&) {
+    const std::uint32_t one = magnitude_key(1.0F);
+    return Bracket{one, one + 1, true, false};
+  };
+  if (!ties) {
+    rule.propose = [](const RuleCall&, const Answer&) {
+      return Bracket{magnitude_key(1.0F), magnitude_key(1.5F), false, false};
+    };
+  }
+  rule.judge = [](const RuleCall& call, const Counts& counts) -> Verdict {
+    state_as<Told>(call.state).counts = counts;
+    return {Verdict::kTake, call.facts.k};
+  };
+  rule.observe = [](const RuleCall& call, const Outcome& outcome) {
+    state_as<Told>(call.state).outcome = outcome;
+  };
+  return rule;
+}
+
+TEST(Selector, TellsRulesTheSameWithAnyNumberOfThreads) {
+  constexpr std::size_t kSize = 1U << 20;
+  std::vector<float> few(kSize, 0.5F);
+  for (std::size_t i = 0; i < kSize; i += 1000) few[i] = i % 3 == 0 ? 1 : 2;
+  std::vector<float> doubles(kSize, 1);
+  for (std::size_t i = 0; i < kSize; i += 2) doubles[i] = 2;
+  const std::vector<float> equal(kSize, 1);
+  // 1024: where the list of one thread ends exactly with its last tie.
+  for (const std::size_t k : {1, 100, 1024, 5000}) {
+    for (const auto& g : {equal, few, doubles, gaussian(kSize, 9)}) {
+      for (const bool ties : {true, false}) {
+        Selection one(g, k, telling_rule(ties), 1);
+        for (const std::size_t threads : {2, 3}) {
+          Selection got(g, k, telling_rule(ties), threads);
+          EXPECT_EQ(got.state.raw, one.state.raw) << k << " " << ties;
+          EXPECT_EQ(got.report.candidates, one.report.candidates);
+          EXPECT_EQ(got.report.rounds, one.report.rounds);
+          EXPECT_EQ(got.indices, one.indices);
+          EXPECT_EQ(got.memory, one.memory);
+        }
+        const auto told = state_as<Told>(one.state);
+        EXPECT_EQ(one.indices.size(), std::min(k, told.outcome.selected));
+        EXPECT_TRUE(!ties || g != equal || told.outcome.tied) << k;
+      }
+    }
+  }
+}
+
+TEST(Selector, SelectsExactlyForARuleThatIsNeverContent) {
+  const auto g = gaussian(100'000, 5);
+  Rule rule = telling_rule(false);
+  rule.judge = [](const RuleCall&, const Counts&) -> Verdict {
+    return {Verdict::kAgain, 0};
+  };
+  Selection got(g, 500, rule, 2);
+  EXPECT_EQ(got.indices, reference_topk(g, 500));
+  EXPECT_EQ(state_as<Told>(got.state).outcome.rounds, kMaxRounds + 1);
+  EXPECT_TRUE(state_as<Told>(got.state).outcome.exact);
 }
 
 TEST(ThreadPool, RunsEveryTaskOnce) {

@@ -310,13 +310,14 @@ TEST(Tail, CountsSmoothDataWithinAThousandth) {
   const auto x = quantile_grid("normal", 400'000);
   std::vector<std::uint32_t> histogram(kHistogramBins, 0);
   Answer answer;
-  answer.histogram = histogram.data();
   answer.moments.count = x.size();
   for (const float v : x) {
     ++histogram[magnitude_key(v) >> kHistogramShift];
     answer.moments.max_abs =
         std::max(answer.moments.max_abs, std::abs(double(v)));
   }
+  std::vector<TailSums> sums(kHistogramBins + 1);
+  answer.tails = sum_tails(histogram.data(), sums.data());
   const Tail tail(answer, x.size());
   for (const double t : {0.1, 0.5, 1.0, 2.0, 3.0}) {
     const double exact = std::erfc(t / std::sqrt(2.0)) * double(x.size());

@@ -232,17 +232,25 @@ void Selector::ask_and_propose() {
     Work& work = works_[w];
     if (!work.asking) return;
     work.asking = false;
-    finish_sample(work);
-    if (work.exact) {
-      work.bracket = exact_bracket(work.query, work.answer);
-      if (!work.zeros && work.bracket.lo == 0) work.bracket = {1, 1};
-      return;
-    }
-    work.bracket = work.task->rule.propose(call(work), work.answer);
-    if (!work.bracket.exact) return;
-    select_exactly(work, work.task->facts.k, work.bracket.zeros);
-    work.asking = true;
+    propose(work, finish_sample(work));
   });
+}
+
+void Selector::propose(Work& work, const std::uint32_t* histogram) {
+  if (work.exact) {
+    work.bracket = exact_bracket(work.query, work.answer);
+    if (!work.zeros && work.bracket.lo == 0) work.bracket = {1, 1};
+    return;
+  }
+  TailSums room[kHistogramBins + 1];
+  if (work.query.histogram && histogram != nullptr) {
+    work.answer.tails = sum_tails(histogram, room);
+  }
+  work.bracket = work.task->rule.propose(call(work), work.answer);
+  work.answer.tails = {};
+  if (!work.bracket.exact) return;
+  select_exactly(work, work.task->facts.k, work.bracket.zeros);
+  work.asking = true;
 }
 
 void Selector::sample_chunk(Chunk& chunk) {
@@ -272,13 +280,13 @@ void Selector::sample_chunk(Chunk& chunk) {
               chunk.end, position, keys, histogram, chunk.moments);
 }
 
-void Selector::finish_sample(Work& work) {
-  if (work.chunks == 0) return;
+const std::uint32_t* Selector::finish_sample(Work& work) {
+  if (work.chunks == 0) return nullptr;
   Chunk* chunks = chunks_.data() + work.first_chunk;
   for (std::size_t c = 0; c < work.chunks; ++c) {
     add_moments(work.answer.moments, chunks[c].moments);
   }
-  if (chunks[0].histogram == 0) return;
+  if (chunks[0].histogram == 0) return nullptr;
   std::uint32_t* merged =
       histograms_.data() + (chunks[0].histogram - 1) * kHistogramBins;
   for (std::size_t c = 1; c < work.chunks; ++c) {
@@ -286,7 +294,6 @@ void Selector::finish_sample(Work& work) {
         histograms_.data() + (chunks[c].histogram - 1) * kHistogramBins;
     for (std::size_t b = 0; b < kHistogramBins; ++b) merged[b] += part[b];
   }
-  work.answer.histogram = merged;
   for (std::size_t i = 0; i < work.query.ranks.size(); ++i) {
     const BinRank at =
         work.query.ranks[i] == 0
@@ -303,6 +310,7 @@ void Selector::finish_sample(Work& work) {
     work.answer.keys[i] =
         nth_largest_key(inside, m, work.query.ranks[i] - at.above);
   }
+  return merged;
 }
 
 // Radix search on the key, 13 + 13 + 5 bits from the top. It reads everything

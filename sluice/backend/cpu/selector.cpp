@@ -54,9 +54,10 @@ void Selector::plan(const SelectPass& pass) {
     work.state = pass.states + w;
     work.source = {task.gradient, task.memory, pass.beta, pass.gamma,
                    task.kind == SelectKind::kThreshold ? task.rule.sign : 0};
+    // Twice what may be sent: as many ties again may stand at the cut.
     work.capacity = std::min<std::size_t>(
         task.facts.n,
-        std::max<std::size_t>(task.capacity, 6 * task.facts.k + 4096));
+        std::max<std::size_t>(2 * task.capacity, 6 * task.facts.k) + 4096);
     work.by_rows =
         task.kind == SelectKind::kRows || task.kind == SelectKind::kTiles;
     work.open = task.kind == SelectKind::kThreshold && task.facts.n > 0;
@@ -135,8 +136,7 @@ void Selector::stream_piece(Piece& piece) {
   args.base = task.base + static_cast<std::uint32_t>(piece.begin);
   args.lo = work.bracket.lo;
   args.hi = work.bracket.hi;
-  args.tie_cap =
-      work.bracket.ties ? std::max<std::size_t>(task.facts.k, work.wanted) : 0;
+  args.tie_cap = tie_cap(work);
   args.many = static_cast<double>(task.facts.k) >
               kManyHits * static_cast<double>(task.facts.n);
   args.out = candidates(piece);
@@ -148,31 +148,51 @@ void Selector::stream_piece(Piece& piece) {
                        bracket_values_.data() + piece.offset);
 }
 
-void Selector::judge(Work& work) {
-  work.candidates = work.high = 0;
+std::size_t Selector::tie_cap(const Work& work) {
+  if (!work.bracket.ties) return 0;
+  // One more than can be taken, which tells whether there were more.
+  return std::max(work.task->facts.k, work.wanted) + 1;
+}
+
+// Adds up what the pieces found, to counts that do not depend on how many they
+// were: each records ties up to the cap, and a few beyond it, and stops when
+// its list is full.
+Counts Selector::count(Work& work) {
   std::uint64_t nonfinite = 0;
-  bool overflow = false;
+  work.recorded = work.high = 0;
   for (std::size_t p = 0; p < work.pieces; ++p) {
     const Piece& piece = pieces_[work.first_piece + p];
-    work.candidates += piece.got.recorded;
+    work.recorded += piece.got.recorded;
     work.high += piece.got.hi;
     nonfinite += piece.got.nonfinite;
-    overflow = overflow || piece.got.overflow;
   }
   if (work.round == 0) work.nonfinite = nonfinite;
+  Counts counts = {work.recorded, work.high};
+  std::uint64_t most = work.recorded;  // that one piece alone would record
+  if (const std::size_t cap = tie_cap(work); cap > 0) {
+    counts.lo = std::min(counts.lo, counts.hi + cap - 1);
+    most = counts.hi + cap + kBlockRoom;
+  }
+  // A list with room for every element of the segment cannot fill up.
+  const bool bounded = work.open && work.capacity < work.task->facts.n;
+  if (bounded && most > work.capacity) counts = {work.capacity, 0, true};
+  work.candidates = counts.lo;
+  return counts;
+}
+
+void Selector::judge(Work& work) {
+  const Counts counts = count(work);
   if (!work.open) {
     work.streaming = false;
     work.verdict = {Verdict::kTake, work.candidates};
     return;
   }
-  // By the total alone, so that the number of pieces does not matter.
-  overflow =
-      overflow || (!work.bracket.ties && work.candidates > work.capacity);
   if (work.exact) {
     ++work.round;
     // A bracket that starts at the bottom has seen everything there is.
     const bool all = work.bracket.lo <= (work.zeros ? 0U : 1U);
-    const bool enough = !overflow && (all || work.candidates >= work.wanted);
+    const bool enough =
+        !counts.overflow && (all || work.candidates >= work.wanted);
     if (enough || work.searched) {
       work.open = work.streaming = false;
       work.verdict = {Verdict::kTake, std::min(work.wanted, work.candidates)};
@@ -182,9 +202,14 @@ void Selector::judge(Work& work) {
     work.searched = true;
     return;
   }
-  work.verdict =
-      work.task->rule.judge(call(work), {work.candidates, work.high, overflow});
+  work.verdict = work.task->rule.judge(call(work), counts);
   ++work.round;
+  if (counts.overflow && work.verdict.kind == Verdict::kTake) {
+    work.verdict.kind = Verdict::kExact;  // not all of them are there to take
+  }
+  if (work.verdict.kind == Verdict::kAgain && work.round >= kMaxRounds) {
+    work.verdict = {Verdict::kExact, work.task->facts.k};
+  }
   if (work.verdict.kind == Verdict::kTake) {
     work.open = work.streaming = false;
     work.verdict.count = std::min({work.verdict.count, work.candidates,
@@ -199,7 +224,7 @@ void Selector::judge(Work& work) {
 
 void Selector::select_exactly(Work& work, std::uint64_t count, bool zeros) {
   work.exact = true;
-  work.wanted = count;
+  work.wanted = std::min<std::uint64_t>(count, work.task->capacity);
   work.zeros = zeros;
 }
 
@@ -230,7 +255,7 @@ void Selector::resolve(Work& work) {
   for (std::size_t p = 0; p < work.pieces; ++p) {
     pieces[p].take = pieces[p].got.recorded;
   }
-  if (count == work.candidates) {
+  if (count == work.recorded) {
     work.cut = 0;
     return;  // rows, lists, and thresholds that are taken as they are
   }

@@ -50,11 +50,12 @@ class Selector {
     Answer answer;
     Bracket bracket;
     Verdict verdict;
-    std::uint32_t cut = 0;  // smallest key taken
-    bool tied = false;      // only some of those at the cut are taken
-    bool spilled = false;   // some that reach hi are not taken
-    std::uint64_t candidates = 0;
-    std::uint64_t high = 0;
+    std::uint32_t cut = 0;         // smallest key taken
+    bool tied = false;             // only some of those at the cut are taken
+    bool spilled = false;          // some that reach hi are not taken
+    std::uint64_t candidates = 0;  // whatever the pieces: see count()
+    std::uint64_t recorded = 0;    // in their lists
+    std::uint64_t high = 0;        // of them, those that reach hi
     std::uint64_t nonfinite = 0;
     std::uint64_t selected = 0;
     double lost = 0;
@@ -105,7 +106,9 @@ class Selector {
   void ask_and_propose();
   void plan_sample(Work& work);
   void sample_chunk(Chunk& chunk);
-  void finish_sample(Work& work);
+  // Returns the histogram, or null where none was made.
+  const std::uint32_t* finish_sample(Work& work);
+  void propose(Work& work, const std::uint32_t* histogram);
   void search_threshold(Work& work);
   void select_exactly(Work& work, std::uint64_t count, bool zeros);
   void measure_lost();
@@ -113,6 +116,8 @@ class Selector {
   // streaming
   void stream();
   void stream_piece(Piece& piece);
+  static std::size_t tie_cap(const Work& work);
+  Counts count(Work& work);
   void judge(Work& work);
   void restore(Work& work);
 
