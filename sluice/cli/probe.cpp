@@ -184,7 +184,10 @@ double Probe::time_together(F&& f) {
     more = seconds.size() < kFewest ||
            (seconds.size() < kMost && total < kSeconds);
     comm_.begin("probe", step_++);
-    more = broadcast(comm_, 0, 0, {std::byte{more}}).at(0) == std::byte{1};
+    const std::byte mine{more};
+    const Frame frame =
+        broadcast(comm_, 0, 0, frame_of(comm_, {&mine, 1}));
+    more = frame.payload()[0] == std::byte{1};
   }
   return median(seconds);
 }
@@ -224,7 +227,7 @@ Json Probe::measure_allreduce() {
   Dense dense({});
   std::vector<float> values(1'000'000);
   for (std::uint64_t i = 0; i < kTrials; ++i) {
-    dense.sum(comm_, step_++, values);
+    dense.sum(comm_, step_++, values, values, {});
     dense.commit(0);
   }
   std::vector<Point> points;
@@ -233,7 +236,8 @@ Json Probe::measure_allreduce() {
     say(fmt::format("all-reduce of {} elements", n));
     points.push_back(
         {4.0 * static_cast<double>(n), time_together([&](std::uint64_t step) {
-           dense.sum(comm_, step, std::span(values).first(n));
+           const auto part = std::span(values).first(n);
+           dense.sum(comm_, step, part, part, {});
          })});
   }
   Json out = to_json(points);
@@ -248,7 +252,8 @@ Json Probe::measure_allgather() {
     points.push_back(
         {static_cast<double>(bytes), time_together([&](std::uint64_t step) {
            comm_.begin("probe", step);
-           send_to_others(comm_, 0, std::span(payload_).first(bytes));
+           Frame frame = frame_of(comm_, std::span(payload_).first(bytes));
+           send_to_others(comm_, 0, frame);
            for_others(comm_, [&](std::size_t peer) { comm_.receive(peer, 0); });
          })});
   }

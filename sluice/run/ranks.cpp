@@ -5,9 +5,10 @@
 namespace sluice {
 
 Bytes broadcast_first(Communicator& comm, std::string_view what,
-                      std::uint64_t step, Bytes bytes) {
+                      std::uint64_t step, const Bytes& bytes) {
   comm.begin(what, step);
-  return broadcast(comm, 0, 0, std::move(bytes));
+  const Frame frame = broadcast(comm, 0, 0, frame_of(comm, bytes));
+  return {frame.payload().begin(), frame.payload().end()};
 }
 
 std::string broadcast_first(Communicator& comm, std::string_view what,

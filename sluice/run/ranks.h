@@ -24,7 +24,7 @@ class AgreedError : public std::runtime_error {
 
 // Rank 0's bytes, on all ranks.
 Bytes broadcast_first(Communicator& comm, std::string_view what,
-                      std::uint64_t step, Bytes bytes);
+                      std::uint64_t step, const Bytes& bytes);
 std::string broadcast_first(Communicator& comm, std::string_view what,
                             std::uint64_t step, const std::string& text);
 
