@@ -217,7 +217,7 @@ TEST(Entries, OfOneValueStaySmall) {
   list.clear();
   for (std::uint32_t j = 0; j < kN; ++j) list.add(j, j == 7 ? 2.0F : 0.25F);
   EXPECT_LE(encode_filled(list, kN, ValueForm::kOne).size(),
-            4 * kN + sizeof(WireHeader));
+            4 * kN + sizeof(WireHeader) + sizeof(WirePart));
 }
 
 TEST(Collectives, WorkWith64Ranks) {
