@@ -69,9 +69,8 @@ Event Message::fetch(Backend& backend, Stream& stream) {
 
 std::size_t Message::size() const {
   require_fetched(valid_ && fetched_.done());
-  require(host_written_ > 0,
-          "[encode] the codec's form must be able to carry the block, but "
-          "cannot; auto always can");
+  require(host_written_ > 0, "[encode] codec '", codec_,
+          "' must be able to carry the block, but cannot; auto always can");
   return host_written_;
 }
 
@@ -160,6 +159,7 @@ Event Codec::encode(Stream& stream, const SparseBlock& block,
     need += block.dense_size() / 8 + block.capacity() + 32 * segments.size();
   }
   out.reserve(backend_, need);
+  out.codec_ = choose_ ? kAuto : name_of(index_form_);
   encode(stream, {block.indices(), block.values(), block.starts(), segments},
          {out.data(), out.capacity()}, out.written());
   return out.fetch(backend_, stream);

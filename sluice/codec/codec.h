@@ -63,6 +63,8 @@ class Message {
   std::span<const std::byte> bytes() const { return {data(), size()}; }
 
  private:
+  friend class Codec;
+  std::string_view codec_;  // what wrote it
   Buffer bytes_;
   Buffer written_;
   std::uint64_t host_written_ = 0;

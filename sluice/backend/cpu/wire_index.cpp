@@ -45,12 +45,12 @@ WireError read_elias_fano(const WireKernels& kernels, Reader& in, Range range,
                           std::span<std::uint32_t> indices) {
   const EliasFano shape(range.size, indices.size());
   if (shape.bytes() > in.left()) return WireError::kIndexSection;
-  const std::byte* high = in.at + 8 * shape.low_words;
-  kernels.unpack(in.at, in.end, 0, indices.size(), shape.low, indices.data());
+  const EliasFanoBits bits = {in.at, in.at + 8 * shape.low_words,
+                              shape.high_words, shape.low, in.end};
   in.at += shape.bytes();
   std::uint64_t highest = 0;
-  if (!kernels.read_high(high, shape.high_words, shape.low, narrow(range.base),
-                         indices.data(), indices.size(), highest)) {
+  if (!kernels.read_elias_fano(bits, narrow(range.base), indices.data(),
+                               indices.size(), highest)) {
     return WireError::kIndexSection;
   }
   return indices.empty() || highest <= (range.size - 1) >> shape.low

@@ -8,9 +8,20 @@
 
 namespace sluice::cpu {
 
+// The two bit strings of Elias-Fano in a message that ends at `end`.
+struct EliasFanoBits {
+  const std::byte* lows;
+  const std::byte* highs;
+  std::size_t words;  // of highs
+  unsigned low;       // bits of a low part
+  const std::byte* end;
+};
+
 // The inner loops of messages, one table per instruction set; all of them give
 // the same bytes and indices.
 struct WireKernels {
+  static constexpr std::size_t kSmall = 128;
+
   // Appends (x[i] - base) mod 2^bits for n numbers; bits <= 32.
   void (*pack)(const std::uint32_t* x, std::size_t n, std::uint32_t base,
                unsigned bits, BitWriter& out);
@@ -21,14 +32,19 @@ struct WireKernels {
   // Elias-Fano's bit string: a one at ((x[i] - base) >> low) + i.
   void (*write_high)(const std::uint32_t* x, std::size_t n, std::uint32_t base,
                      unsigned low, std::byte* out, std::size_t words);
-  // x[i] = base + (high << low) + x[i], modulo 2^32. False unless there are
-  // exactly n ones; `highest` is the high part of the last.
-  bool (*read_high)(const std::byte* in, std::size_t words, unsigned low,
-                    std::uint32_t base, std::uint32_t* x, std::size_t n,
-                    std::uint64_t& highest);
+  // The indices back from both bit strings, modulo 2^32. False
+  // unless there are exactly n ones; `highest` is the high part of the last.
+  bool (*read_elias_fano)(const EliasFanoBits& in, std::uint32_t base,
+                          std::uint32_t* x, std::size_t n,
+                          std::uint64_t& highest);
   // Writes the positions of the ones, plus base; false unless they are n.
   bool (*read_bitmap)(const std::byte* in, std::size_t words,
                       std::uint32_t base, std::uint32_t* x, std::size_t n);
+  // Writes n <= kSmall different keys below 2^15 in order, each plus base;
+  // false if some are equal. Up to kSmall keys are read and changed.
+  bool (*sort_small)(std::uint16_t* keys, std::size_t n, std::uint32_t base,
+                     std::uint32_t* x);
+  bool (*below)(const std::uint32_t* x, std::size_t n, std::uint64_t limit);
   bool (*ascends)(const std::uint32_t* x, std::size_t n);
   // The OR of x[i] - x[i - 1] - 1.
   std::uint32_t (*gaps)(const std::uint32_t* x, std::size_t n);

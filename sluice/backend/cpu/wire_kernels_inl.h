@@ -1,4 +1,4 @@
-// Included inside a namespace of its own by a source for each instruction set.
+// Included inside an unnamed namespace by a source for each instruction set.
 
 inline std::uint64_t two(const std::uint32_t* x) {
   std::uint64_t both = 0;
@@ -86,13 +86,14 @@ inline void write_high(const std::uint32_t* x, std::size_t n,
   while (to.at < words) to.flush();
 }
 
-// The ones of words [w, words) for entries from i on; see read_high.
-inline bool read_high_from(const std::byte* in, std::size_t w,
-                           std::size_t words, unsigned low, std::uint32_t base,
-                           std::uint32_t* x, std::size_t i, std::size_t n,
-                           std::uint64_t& highest) {
-  for (; w < words; ++w) {
-    std::uint64_t word = load_word(in, w);
+// Entries from i on, whose ones are in the words from w on. The loop for the
+// end of a list, and all of it where there is no faster one.
+inline bool read_elias_fano_from(const EliasFanoBits& in, std::uint32_t base,
+                                 std::uint32_t* x, std::size_t i, std::size_t n,
+                                 std::size_t w, std::uint64_t& highest) {
+  unpack(in.lows, in.end, i * in.low, n - i, in.low, x + i);
+  for (; w < in.words; ++w) {
+    std::uint64_t word = load_word(in.highs, w);
     if (word == 0) continue;
     const auto ones = static_cast<std::size_t>(__builtin_popcountll(word));
     if (ones > n - i) return false;
@@ -102,17 +103,17 @@ inline bool read_high_from(const std::byte* in, std::size_t w,
         high + 64 - static_cast<std::uint64_t>(__builtin_clzll(word)) - ones;
     for (const std::size_t last = i + ones; i < last; ++i, --high) {
       const auto bit = static_cast<std::uint64_t>(__builtin_ctzll(word));
-      x[i] += base + static_cast<std::uint32_t>((high + bit) << low);
+      x[i] += base + static_cast<std::uint32_t>((high + bit) << in.low);
       word &= word - 1;
     }
   }
   return i == n;
 }
 
-inline bool read_high(const std::byte* in, std::size_t words, unsigned low,
-                      std::uint32_t base, std::uint32_t* x, std::size_t n,
-                      std::uint64_t& highest) {
-  return read_high_from(in, 0, words, low, base, x, 0, n, highest);
+inline bool read_elias_fano(const EliasFanoBits& in, std::uint32_t base,
+                            std::uint32_t* x, std::size_t n,
+                            std::uint64_t& highest) {
+  return read_elias_fano_from(in, base, x, 0, n, 0, highest);
 }
 
 inline bool read_bitmap(const std::byte* in, std::size_t words,
@@ -130,6 +131,40 @@ inline bool read_bitmap(const std::byte* in, std::size_t words,
     }
   }
   return i == n;
+}
+
+// Each goes to the place that the number of smaller ones is. Sixteen at a time,
+// behind the last of which stand keys that no key is above.
+template <class CountBelow>
+inline bool sort_by_rank(std::uint16_t* keys, std::size_t n, std::uint32_t base,
+                         std::uint32_t* x, CountBelow&& count_below) {
+  const std::size_t padded = (n + 31) / 32 * 32;
+  for (std::size_t i = n; i < padded; ++i) keys[i] = 0x7fff;
+  std::size_t sum = 0;
+  for (std::size_t i = 0; i < n; ++i) {
+    const std::size_t place = count_below(keys, padded, keys[i]);
+    x[place] = base + keys[i];
+    sum += place;
+  }
+  return 2 * sum == n * (n - 1);  // less if two share a place
+}
+
+inline bool sort_small(std::uint16_t* keys, std::size_t n, std::uint32_t base,
+                       std::uint32_t* x) {
+  const auto count_below = [](const std::uint16_t* k, std::size_t m,
+                              std::uint16_t key) {
+    unsigned count = 0;
+    for (std::size_t j = 0; j < m; ++j) count += k[j] < key ? 1U : 0U;
+    return std::size_t{count};
+  };
+  return sort_by_rank(keys, n, base, x, count_below);
+}
+
+inline bool below(const std::uint32_t* x, std::size_t n, std::uint64_t limit) {
+  if (limit >> 32 != 0) return true;
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < n; ++i) bad |= x[i] >= limit ? 1U : 0U;
+  return bad == 0;
 }
 
 inline bool ascends(const std::uint32_t* x, std::size_t n) {
@@ -167,6 +202,6 @@ inline bool uniform(const float* x, std::size_t n) {
   return other == 0;
 }
 
-constexpr WireKernels kTable = {pack,      unpack,      write_high,
-                                read_high, read_bitmap, ascends,
-                                gaps,      copy_finite, uniform};
+constexpr WireKernels kTable = {
+    pack,  unpack,  write_high, read_elias_fano, read_bitmap, sort_small,
+    below, ascends, gaps,       copy_finite,     uniform};

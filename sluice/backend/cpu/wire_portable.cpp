@@ -1,13 +1,15 @@
+#include <cstring>
+
 #include "sluice/backend/cpu/wire_kernels.h"
 
 namespace sluice::cpu {
-namespace portable {
+namespace {
 #include "sluice/backend/cpu/wire_kernels_inl.h"
-}  // namespace portable
+}  // namespace
 
 const WireKernels& wire_kernels(std::string_view isa) {
   const WireKernels* best = isa == "portable" ? nullptr : avx2_wire_kernels();
-  return best != nullptr ? *best : portable::kTable;
+  return best != nullptr ? *best : kTable;
 }
 
 }  // namespace sluice::cpu

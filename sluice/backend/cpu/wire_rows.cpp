@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
+#include <utility>
 
 namespace sluice::cpu::wire {
 namespace {
@@ -20,20 +20,29 @@ struct Band {
   std::uint64_t runs = 0;
   std::uint64_t stride = 1;
   unsigned shift = 0;
+  std::uint64_t groups = 1;
+  std::uint64_t last_width = 1;  // of the last group; others have 2^shift
   // ceil(2^64 / stride), to divide numbers below 2^32 by it; 0 for 1.
   std::uint64_t inverse = 0;
+  std::uint64_t k = 0;       // entries of each group
+  std::uint64_t last_k = 0;  // of the last one
+  std::size_t entries = 0;   // of all
 
   std::uint64_t size() const { return runs * stride; }
-  std::uint64_t groups() const {
-    return (stride + (std::uint64_t{1} << shift) - 1) >> shift;
-  }
-  std::uint64_t width(std::uint64_t group) const {
-    return std::min(std::uint64_t{1} << shift, stride - (group << shift));
-  }
   std::uint64_t run_of(std::uint64_t offset) const {
     if (inverse == 0) return offset;
     return static_cast<std::uint64_t>(
         static_cast<unsigned __int128>(offset) * inverse >> 64);
+  }
+  // Whether its entries can be sorted by numbers of 15 bits.
+  bool small() const {
+    return entries <= WireKernels::kSmall && size() < std::uint64_t{1} << 15;
+  }
+  void set_runs(std::uint64_t count, std::uint64_t most) {
+    runs = count;
+    last_k = std::min(most, runs * last_width);
+    k = groups == 1 ? last_k : std::min(most, runs << shift);
+    entries = (groups - 1) * k + last_k;
   }
 };
 
@@ -42,148 +51,139 @@ struct Band {
 template <class F>
 bool for_bands(const RowLayout& layout, std::uint64_t base, F&& f) {
   const RowGeometry& r = layout.rows;
-  Band band{base, r.length, r.stride, 0, 0};
-  std::uint64_t rest = r.slabs * r.length;  // runs
+  Band band;
+  band.start = base;
+  std::uint64_t runs = r.length;
+  std::uint64_t rest = r.slabs * r.length;
   if (layout.tiles && r.length == 1) {
-    band.stride = 1;
-    band.runs = kEdge * kEdge;
+    runs = kEdge * kEdge;
     rest = r.stride;
-  } else if (layout.tiles) {
-    band.runs = kEdge;
-    band.shift = tile_shift(r.stride);
-    rest = r.length;
+  } else {
+    band.stride = r.stride;
+    if (layout.tiles) {
+      runs = kEdge;
+      rest = r.length;
+      band.shift = tile_shift(r.stride);
+    }
+    band.groups = ((r.stride - 1) >> band.shift) + 1;
+    band.last_width = r.stride - ((band.groups - 1) << band.shift);
+    if (r.stride > 1) band.inverse = ~std::uint64_t{0} / r.stride + 1;
   }
-  if (band.stride > 1) band.inverse = ~std::uint64_t{0} / band.stride + 1;
   for (; rest > 0; rest -= band.runs, band.start += band.size()) {
-    band.runs = std::min(band.runs, rest);
+    if (runs > rest) runs = rest;
+    if (band.runs != runs) band.set_runs(runs, r.k);
     if (!f(band)) return false;
   }
   return true;
 }
 
-// Positions of a band whose groups have k entries each, in order of the groups.
-bool positions_of(const Band& band, std::uint64_t k,
-                  std::span<const std::uint32_t> indices, std::uint32_t* counts,
-                  std::uint32_t* positions) {
+// The positions of a band's indices, group by group; false if these do not have
+// their k each. Without a branch per entry: a group with too many runs into the
+// next one, or into as many slots behind the last.
+bool positions_of(const Band& band, const std::uint32_t* indices,
+                  std::uint32_t* next, std::uint32_t* positions) {
+  const std::uint64_t start = band.start;
+  if (band.entries == 0 || indices[0] < start ||
+      indices[band.entries - 1] - start >= band.size()) {
+    return band.entries == 0;
+  }
+  if (band.stride == 1) {
+    for (std::size_t i = 0; i < band.entries; ++i) {
+      positions[i] = indices[i] - static_cast<std::uint32_t>(start);
+    }
+    return true;
+  }
   const std::uint64_t mask = (std::uint64_t{1} << band.shift) - 1;
-  const std::uint64_t groups = band.groups();
-  // All groups but the last are equally wide, so the k of each follow each
-  // other.
-  k = std::min(k, band.runs * band.width(0));
-  std::fill(counts, counts + groups, 0U);
-  for (const std::uint32_t index : indices) {
-    const std::uint64_t offset = index - band.start;
-    if (offset >= band.size()) return false;
+  for (std::uint64_t g = 0; g < band.groups; ++g) {
+    next[g] = static_cast<std::uint32_t>(g * band.k);
+  }
+  for (std::size_t i = 0; i < band.entries; ++i) {
+    const std::uint64_t offset = indices[i] - start;
     const std::uint64_t run = band.run_of(offset);
     const std::uint64_t column = offset - run * band.stride;
-    const std::uint64_t g = column >> band.shift;
-    if (counts[g] == k || g * k + counts[g] >= indices.size()) return false;
-    positions[g * k + counts[g]++] =
+    positions[next[column >> band.shift]++] =
         static_cast<std::uint32_t>(run << band.shift | (column & mask));
   }
-  for (std::uint64_t g = 0; g < groups; ++g) {
-    if (counts[g] != std::min(k, band.runs * band.width(g))) return false;
+  bool full = next[band.groups - 1] == band.entries;
+  for (std::uint64_t g = 0; g + 1 < band.groups; ++g) {
+    full = full && next[g] == (g + 1) * band.k;
   }
-  return true;
+  return full;
 }
 
-std::uint64_t band_entries(const Band& band, std::uint64_t k) {
-  const std::uint64_t groups = band.groups();
-  return (groups - 1) * std::min(k, band.runs * band.width(0)) +
-         std::min(k, band.runs * band.width(groups - 1));
-}
-
-// Sorts by marking: a bit per element, and one per word of those.
-class Marks {
- public:
-  // Beyond this, marks take more memory than they are worth.
-  static constexpr std::uint64_t kMost = std::uint64_t{1} << 26;
-
-  Marks(std::uint64_t* zeroed, std::uint64_t size)
-      : words_(zeroed), index_(zeroed + words_for(size)), size_(size) {}
-  static std::size_t words(std::uint64_t size) {
-    return words_for(size) + words_for(words_for(size));
-  }
-
-  void set(std::uint64_t offset) {
-    words_[offset / 64] |= std::uint64_t{1} << (offset % 64);
-    index_[offset / 4096] |= std::uint64_t{1} << (offset / 64 % 64);
-  }
-  // Writes `start` plus each mark and clears it; returns how many.
-  std::size_t take(std::uint64_t start, std::uint32_t* out) {
-    std::size_t i = 0;
-    for (std::uint64_t top = 0; 4096 * top < size_; ++top) {
-      for (std::uint64_t some = index_[top]; some != 0; some &= some - 1) {
-        const std::uint64_t at = 64 * top + ctz(some);
-        for (std::uint64_t word = words_[at]; word != 0; word &= word - 1) {
-          out[i++] = static_cast<std::uint32_t>(start + 64 * at + ctz(word));
-        }
-        words_[at] = 0;
-      }
-      index_[top] = 0;
+// Calls f(run, column) for the positions of a band, group by group.
+template <class F>
+void for_places(const Band& band, const std::uint32_t* positions, F&& f) {
+  const std::uint32_t mask = (1U << band.shift) - 1;
+  std::uint64_t column = 0;
+  for (std::uint64_t g = 0; g < band.groups; ++g) {
+    const std::uint64_t count = g + 1 < band.groups ? band.k : band.last_k;
+    for (std::uint64_t i = 0; i < count; ++i) {
+      f(positions[i] >> band.shift, column + (positions[i] & mask));
     }
-    return i;
+    positions += count;
+    column += std::uint64_t{1} << band.shift;
   }
+}
 
- private:
-  static std::uint64_t ctz(std::uint64_t word) {
-    return static_cast<std::uint64_t>(__builtin_ctzll(word));
+// Whether every position has a place.
+bool inside(const WireKernels& kernels, const Band& band,
+            const std::uint32_t* positions) {
+  if (!kernels.below(positions, band.entries, band.runs << band.shift)) {
+    return false;
   }
+  if (band.shift == 0) return true;  // groups are one wide
+  const std::uint32_t mask = (1U << band.shift) - 1;
+  bool narrow = true;
+  for (std::size_t i = band.entries - band.last_k; i < band.entries; ++i) {
+    narrow = narrow && (positions[i] & mask) < band.last_width;
+  }
+  return narrow;
+}
 
-  std::uint64_t* words_;
-  std::uint64_t* index_;
-  std::uint64_t size_;
-};
+// Indices in order, from groups that are each in order: by run, and in a run
+// the groups come in their order.
+void sort_by_run(const Band& band, const std::uint32_t* positions,
+                 RowScratch& scratch, std::uint32_t* out) {
+  std::uint32_t* ends = scratch.counts.grow(band.runs + 1);
+  std::fill(ends, ends + band.runs + 1, 0U);
+  for (std::size_t i = 0; i < band.entries; ++i) {
+    ++ends[(positions[i] >> band.shift) + 1];
+  }
+  for (std::uint64_t r = 0; r < band.runs; ++r) ends[r + 1] += ends[r];
+  for_places(band, positions, [&](std::uint64_t run, std::uint64_t column) {
+    out[ends[run]++] =
+        static_cast<std::uint32_t>(band.start + run * band.stride + column);
+  });
+}
 
-// Turns the positions of a band into indices; false if one has no place.
-bool indices_of(const Band& band, std::uint64_t k,
-                const std::uint32_t* positions,
-                std::span<std::uint32_t> indices) {
-  const std::uint64_t mask = (std::uint64_t{1} << band.shift) - 1;
-  std::size_t at = 0;
-  bool bad = false;
-  for (std::uint64_t g = 0; at < indices.size(); ++g) {
-    const std::uint64_t width = band.width(g);
-    const std::uint64_t count = std::min(k, band.runs * width);
-    for (const std::size_t last = at + count; at < last; ++at) {
-      const std::uint64_t run = positions[at] >> band.shift;
-      const std::uint64_t column = positions[at] & mask;
-      bad = bad || run >= band.runs || column >= width;
-      indices[at] = static_cast<std::uint32_t>(band.start + run * band.stride +
-                                               (g << band.shift) + column);
+bool sort_small(const WireKernels& kernels, const Band& band,
+                const std::uint32_t* positions, std::uint32_t* out) {
+  std::uint16_t keys[WireKernels::kSmall];
+  std::size_t count = 0;
+  for_places(band, positions, [&](std::uint64_t run, std::uint64_t column) {
+    keys[count++] = static_cast<std::uint16_t>(run * band.stride + column);
+  });
+  return kernels.sort_small(keys, count, static_cast<std::uint32_t>(band.start),
+                            out);
+}
+
+// Reads a band to the front of `out`.
+WireError read_band(const WireKernels& kernels, const Band& band,
+                    const std::uint32_t* positions, RowScratch& scratch,
+                    std::uint32_t* out) {
+  if (!inside(kernels, band, positions)) return WireError::kIndexRange;
+  bool fine = true;
+  if (band.stride == 1) {
+    for (std::size_t i = 0; i < band.entries; ++i) {
+      out[i] = static_cast<std::uint32_t>(band.start) + positions[i];
     }
+  } else if (band.small()) {
+    fine = sort_small(kernels, band, positions, out);
+  } else {
+    sort_by_run(band, positions, scratch, out);
   }
-  return !bad;
-}
-
-// Puts a band's indices in order. Those that stand twice are left for the
-// check of the order.
-void sort_band(const Band& band, RowScratch& scratch,
-               std::span<std::uint32_t> indices) {
-  if (band.groups() == 1) return;
-  if (band.size() > Marks::kMost) {
-    std::sort(indices.begin(), indices.end());
-    return;
-  }
-  Marks marks(scratch.marks.data(), band.size());
-  for (const std::uint32_t index : indices) marks.set(index - band.start);
-  const std::size_t found = marks.take(band.start, indices.data());
-  if (found < indices.size()) indices[found] = 0;
-}
-
-// Room for marks, all of them zero.
-void prepare_marks(RowScratch& scratch, std::span<const SegmentForm> segments) {
-  std::uint64_t most = 0;
-  for (const SegmentForm& s : segments) {
-    const RowGeometry& r = s.rows.rows;
-    const bool tiles = s.rows.tiles;
-    if (r.k == 0 || (tiles && r.length == 1)) continue;  // in order already
-    const std::uint64_t size =
-        (tiles ? std::min<std::uint64_t>(r.length, kEdge) : r.length) *
-        r.stride;
-    if (size <= Marks::kMost) most = std::max(most, size);
-  }
-  scratch.marks.grow(Marks::words(most));
+  return fine ? WireError::kNone : WireError::kIndexOrder;
 }
 
 WireError read_segment(const WireKernels& kernels, RowScratch& scratch,
@@ -191,19 +191,17 @@ WireError read_segment(const WireKernels& kernels, RowScratch& scratch,
                        std::uint64_t& at, std::uint64_t base,
                        std::span<std::uint32_t> indices) {
   const unsigned width = row_bits(segment.rows);
-  const std::uint64_t k = segment.rows.rows.k;
   std::uint32_t* positions = scratch.positions.grow(indices.size());
   kernels.unpack(bits.at, bits.end, at, indices.size(), width, positions);
   at += indices.size() * width;
-  std::size_t done = 0;
-  const bool fine = for_bands(segment.rows, base, [&](const Band& band) {
-    const auto here = indices.subspan(done, band_entries(band, k));
-    if (!indices_of(band, k, positions + done, here)) return false;
-    sort_band(band, scratch, here);
-    done += here.size();
-    return true;
+  WireError error = WireError::kNone;
+  for_bands(segment.rows, base, [&](const Band& band) {
+    error = read_band(kernels, band, positions, scratch, indices.data());
+    positions += band.entries;
+    indices = indices.subspan(band.entries);
+    return error == WireError::kNone;
   });
-  return fine ? WireError::kNone : WireError::kIndexRange;
+  return error;
 }
 
 }  // namespace
@@ -250,17 +248,14 @@ bool write_rows(const WireKernels& kernels, RowScratch& scratch,
   std::uint64_t base = range.base;
   for (const SegmentForm& segment : segments) {
     const std::size_t count = row_entries(segment);
-    const auto mine = indices.first(count);
-    const std::uint64_t k = segment.rows.rows.k;
-    std::uint32_t* positions = scratch.positions.grow(count);
+    // Room for groups with too many; see positions_of().
+    std::uint32_t* positions = scratch.positions.grow(2 * count);
     std::size_t done = 0;
     const bool fits =
         count == 0 || for_bands(segment.rows, base, [&](const Band& band) {
-          std::uint32_t* counts = scratch.counts.grow(band.groups());
-          const auto here = mine.subspan(done, band_entries(band, k));
-          done += here.size();
-          return positions_of(band, k, here, counts,
-                              positions + done - here.size());
+          std::uint32_t* next = scratch.counts.grow(band.groups);
+          const std::size_t at = std::exchange(done, done + band.entries);
+          return positions_of(band, indices.data() + at, next, positions + at);
         });
     if (!fits) return false;
     if (count > 0) {
@@ -288,7 +283,6 @@ WireError read_rows(const WireKernels& kernels, RowScratch& scratch,
   if (entries != indices.size() || bytes > in.left()) {
     return WireError::kIndexSection;
   }
-  prepare_marks(scratch, segments);
   std::uint64_t at = 0;
   std::uint64_t base = range.base;
   for (const SegmentForm& segment : segments) {

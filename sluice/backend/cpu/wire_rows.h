@@ -15,8 +15,7 @@ namespace sluice::cpu::wire {
 
 struct RowScratch {
   Scratch<std::uint32_t> positions;
-  Scratch<std::uint32_t> counts;  // of each row of a slab
-  Scratch<std::uint64_t> marks;   // a bit per element of a slab; zero at rest
+  Scratch<std::uint32_t> counts;  // of each row of a slab, or of each column
 };
 
 // Entries that the segment has if it goes by rows: 0 if it has no rows, kCannot
