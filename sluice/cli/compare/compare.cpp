@@ -13,6 +13,7 @@
 #include "sluice/cli/compare/report.h"
 #include "sluice/cli/shared/child.h"
 #include "sluice/comm/mpi/mpi.h"
+#include "sluice/config/config.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
@@ -251,7 +252,7 @@ std::vector<RunRecord> read_runs(const std::vector<Cell>& cells) {
 // would be lost.
 std::vector<std::size_t> find_todo(const Options& o, std::vector<Cell>& cells,
                                    const std::vector<RunRecord>& runs) {
-  const Json defaults = configuration({});
+  const Json defaults = Json::parse(to_json(TrainConfig()));
   std::vector<std::size_t> todo;
   for (std::size_t i = 0; i < cells.size(); ++i) {
     std::string why;

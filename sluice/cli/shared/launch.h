@@ -1,6 +1,5 @@
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <optional>
 #include <span>
@@ -12,6 +11,10 @@
 #include "sluice/comm/emulated/emulated.h"
 
 // How a command gets its ranks.
+
+namespace CLI {
+class App;
+}
 
 namespace sluice {
 

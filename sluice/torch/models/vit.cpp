@@ -34,9 +34,10 @@ class AttentionImpl final : public torch::nn::Module {
 };
 TORCH_MODULE(Attention);
 
-class BlockImpl final : public torch::nn::Module {
+class EncoderBlockImpl final : public torch::nn::Module {
  public:
-  BlockImpl(std::int64_t width, std::int64_t heads, const Dropout& dropout)
+  EncoderBlockImpl(std::int64_t width, std::int64_t heads,
+                   const Dropout& dropout)
       : dropout_(dropout) {
     norm1_ = register_module("norm1", LayerNorm(width));
     attn_ = register_module("attn", Attention(width, heads));
@@ -61,7 +62,7 @@ class BlockImpl final : public torch::nn::Module {
   Attention attn_{nullptr};
   torch::nn::Sequential mlp_{nullptr};
 };
-TORCH_MODULE(Block);
+TORCH_MODULE(EncoderBlock);
 
 std::int64_t patch_side(std::string_view name, std::int64_t patch,
                         const Input& input) {
@@ -92,7 +93,7 @@ Vit::Vit(std::string_view name, const Size& size, const Params& params,
   dropout_ = register_module("dropout", Dropout(params.dropout, noise()));
   torch::nn::Sequential blocks;
   for (std::int64_t i = 0; i < size.depth; ++i) {
-    blocks->push_back(Block(size.width, size.heads, dropout_));
+    blocks->push_back(EncoderBlock(size.width, size.heads, dropout_));
   }
   blocks_ = register_module("blocks", blocks);
   norm_ = register_module("norm", LayerNorm(size.width));
