@@ -200,6 +200,7 @@ inline __attribute__((always_inline)) bool stream_word(
     std::uint32_t flip, StreamResult& out) {
   constexpr std::size_t kW = V::kWidth;
   constexpr int kMostHits = 8;
+  constexpr std::size_t kAhead = 1024;
   alignas(64) float buffer[32];
   typename V::F acc[4];
   typename V::M hit[4];
@@ -211,6 +212,16 @@ inline __attribute__((always_inline)) bool stream_word(
     largest = V::max(largest, key);
     hit[j] =
         V::ge(ranked_key<V, kSigned>(acc[j], key, flip), V::broadcast_int(rec));
+  }
+  // A page ahead, where the hardware's prefetchers do not reach. Any address
+  // may be prefetched.
+  for (std::size_t j = 0; j < 32; j += 16) {
+    if (kMode != Mode::kMemory) {
+      __builtin_prefetch(a.source.gradient + i + j + kAhead);
+    }
+    if (kMode != Mode::kGradient) {
+      __builtin_prefetch(a.source.memory + i + j + kAhead);
+    }
   }
   const std::uint32_t word = V::bits_of(hit);
   const bool bad = V::any(V::ge(largest, V::broadcast_int(kInfKey)));
