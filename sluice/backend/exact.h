@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 
@@ -16,7 +15,7 @@ namespace sluice {
 // ranks around it.
 SLUICE_HD inline Query exact_query(std::uint64_t n, std::uint64_t k) {
   Query query;
-  query.sample = std::clamp<std::uint64_t>(n / 16, 1U << 16, 1U << 18);
+  query.sample = clamp_to<std::uint64_t>(n / 16, 1U << 16, 1U << 18);
   const auto looked_at =
       static_cast<double>(query.sample * 2 >= n ? n : query.sample);
   // Neighbours are correlated, so the standard deviation is doubled.

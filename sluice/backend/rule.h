@@ -134,7 +134,14 @@ struct RuleCall {
   std::uint32_t round = 0;  // brackets of this step that have failed
 };
 
+// Which rule it is, for a device, where host function pointers do not serve: it
+// has the same functions compiled in a table (sluice/sparsify/rules.h). kCustom
+// rules run on the host side only.
+enum class RuleId : std::uint32_t { kCustom = 0xffffffffU };
+
 struct Rule {
+  RuleId id = RuleId::kCustom;
+  std::uint32_t rounds = kMaxRounds;  // brackets per step, at most kMaxRounds
   Query (*ask)(const RuleCall&) = nullptr;
   Bracket (*propose)(const RuleCall&, const Answer&) = nullptr;
   Verdict (*judge)(const RuleCall&, const Counts&) = nullptr;

@@ -9,3 +9,24 @@
 #else
 #define SLUICE_HD
 #endif
+
+namespace sluice {
+
+// By value: std::min and its like take references, and a constant of the host
+// has no address on a device.
+template <class T>
+SLUICE_HD constexpr T min_of(T a, T b) {
+  return b < a ? b : a;
+}
+
+template <class T>
+SLUICE_HD constexpr T max_of(T a, T b) {
+  return a < b ? b : a;
+}
+
+template <class T>
+SLUICE_HD constexpr T clamp_to(T x, T low, T high) {
+  return x < low ? low : high < x ? high : x;
+}
+
+}  // namespace sluice

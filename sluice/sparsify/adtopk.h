@@ -1,8 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <string>
 
-#include "sluice/sparsify/sparsifier.h"
+#include "sluice/sparsify/topk.h"
 
 namespace sluice {
 
@@ -42,6 +43,7 @@ class AdtopkInterleaved final : public Sparsifier {
   static constexpr std::string_view kName = "adtopk-interleaved";
   static constexpr std::string_view kSummary =
       "adtopk in even steps, topk in odd ones";
+  using RuleType = TopkRule;
   using Params = AdtopkParams;
   static ParamList list(Params& p) { return Adtopk::list(p); }
 
@@ -54,6 +56,102 @@ class AdtopkInterleaved final : public Sparsifier {
   Params params_;
 };
 
+// The odd turns of AdtopkThreshold: exact at first, then a threshold that is
+// reused and refreshed, at last rows. Two rounds.
+struct AdtopkThresholdRule {
+  static constexpr std::uint32_t kRounds = TopkRule::kRounds;
+  struct Constants {
+    std::int32_t interval;
+    std::int32_t warm;
+  };
+
+  SLUICE_HD static Query ask(const RuleCall& call) {
+    auto& s = state_as<State>(call.state);
+    if (s.interval == 0) {
+      s.interval = params_as<Constants>(call.params).interval;
+    }
+    if (call.round == 0) s.turn = turn_of(call, s);
+    Query query;
+    if (s.turn == kRowsTurn) {
+      query.rows = true;
+      return query;
+    }
+    if (s.turn == kReuseTurn) return query;
+    return TopkSearch::ask(call, s.topk);
+  }
+
+  SLUICE_HD static Bracket propose(const RuleCall& call, const Answer& answer) {
+    auto& s = state_as<State>(call.state);
+    if (s.turn != kReuseTurn) {
+      return TopkSearch::propose(call, s.topk, answer);
+    }
+    const std::uint32_t key = max_of(threshold_key(s.threshold), 1U);
+    return {key, key, false, false};
+  }
+
+  SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts) {
+    auto& s = state_as<State>(call.state);
+    if (s.turn != kReuseTurn) return TopkSearch::judge(call, counts);
+    if (!counts.overflow && counts.lo <= 2 * call.facts.k) {
+      return {Verdict::kTake, counts.lo};
+    }
+    return {counts.overflow ? Verdict::kExact : Verdict::kTake, call.facts.k};
+  }
+
+  SLUICE_HD static void observe(const RuleCall& call, const Outcome& outcome) {
+    auto& s = state_as<State>(call.state);
+    if (outcome.by_rows) return;
+    if (s.turn == kReuseTurn) {
+      ++s.turns;
+      return;
+    }
+    TopkSearch::observe(s.topk, outcome);
+    if (outcome.selected == 0) return;
+    const auto found = static_cast<double>(key_value(outcome.threshold_key));
+    if (s.turn == kRefreshTurn) refresh(s, found);
+    s.threshold = found;
+    s.tolerance = found / 10;
+    s.turns = 0;
+  }
+
+ private:
+  struct State {
+    TopkState topk;
+    double threshold;
+    double tolerance;
+    std::int32_t interval;  // threshold turns between refreshes; 0: not set
+    std::int32_t turns;     // since the last refresh
+    std::uint32_t settled;  // the threshold moved little at the last refresh
+    std::uint32_t turn;     // kind of the current odd turn
+  };
+
+  enum Turn : std::uint32_t { kExactTurn, kRefreshTurn, kReuseTurn, kRowsTurn };
+
+  SLUICE_HD static Turn turn_of(const RuleCall& call, const State& s) {
+    const auto& c = params_as<Constants>(call.params);
+    const SegmentFacts& f = call.facts;
+    if (f.step < static_cast<std::uint64_t>(c.warm) || s.threshold <= 0) {
+      return kExactTurn;
+    }
+    if (f.total_steps > 0 && 4 * f.step > 3 * f.total_steps && s.settled != 0) {
+      return kRowsTurn;
+    }
+    return s.turns >= s.interval ? kRefreshTurn : kReuseTurn;
+  }
+
+  // How far the threshold moved decides when to look again.
+  SLUICE_HD static void refresh(State& s, double found) {
+    const double moved = std::abs(found - s.threshold);
+    if (moved > s.tolerance) {
+      s.interval = max_of(s.interval - (moved > 2 * s.tolerance ? 2 : 1), 5);
+      s.settled = 0;
+    } else {
+      s.interval += moved < s.tolerance / 2 ? 2 : 1;
+      s.settled = 1;
+    }
+  }
+};
+
 // The alternation of the HPDC'24 paper: ADTopk in even steps; in odd ones a
 // threshold that is found exactly at first, then reused and refreshed.
 class AdtopkThreshold final : public Sparsifier {
@@ -61,6 +159,7 @@ class AdtopkThreshold final : public Sparsifier {
   static constexpr std::string_view kName = "adtopk-threshold";
   static constexpr std::string_view kSummary =
       "adtopk in even steps, a reused and refreshed threshold in odd ones";
+  using RuleType = AdtopkThresholdRule;
   struct Params {
     std::string dim = "1";
     std::int64_t interval = 5;

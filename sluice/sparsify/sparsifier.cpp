@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sluice/core/error.h"
+#include "sluice/sparsify/rules.h"
 
 namespace sluice {
 
@@ -36,15 +37,6 @@ void Sparsifier::plan(const Shape3& shape, SegmentTask& task) const {
   choose(shape, task);
 }
 
-Rule take_all_rule() {
-  Rule rule;
-  rule.ask = [](const RuleCall&) { return Query{}; };
-  rule.propose = [](const RuleCall&, const Answer&) { return Bracket{}; };
-  rule.judge = [](const RuleCall&, const Counts& counts) {
-    return Verdict{Verdict::kTake, counts.lo};
-  };
-  rule.observe = [](const RuleCall&, const Outcome&) {};
-  return rule;
-}
+Rule take_all_rule() { return make_rule<TakeAllRule>(); }
 
 }  // namespace sluice

@@ -13,7 +13,20 @@
 
 namespace sluice {
 
-// A rule that says which entries of a bucket's segments are sent.
+// Takes every finite entry; one round.
+struct TakeAllRule {
+  static constexpr std::uint32_t kRounds = 1;
+  SLUICE_HD static Query ask(const RuleCall&) { return {}; }
+  SLUICE_HD static Bracket propose(const RuleCall&, const Answer&) {
+    return {};
+  }
+  SLUICE_HD static Verdict judge(const RuleCall&, const Counts& counts) {
+    return {Verdict::kTake, counts.lo};
+  }
+  SLUICE_HD static void observe(const RuleCall&, const Outcome&) {}
+};
+
+// Says which entries of a bucket's segments are sent.
 //
 // It holds only its parameters: what it learns from step to step lives in one
 // RuleState per segment, which the caller keeps and a backend reads and writes.
@@ -21,6 +34,8 @@ namespace sluice {
 class Sparsifier {
  public:
   static constexpr std::string_view kKind = "sparsifier";
+  // The rule of its threshold segments; a method with its own says so.
+  using RuleType = TakeAllRule;
 
   virtual ~Sparsifier() = default;
 
@@ -53,7 +68,7 @@ std::span<const SparsifierEntry> sparsifiers();
 // From "name", "name:key=value,..." or a JSON object; see parse_spec.
 std::unique_ptr<Sparsifier> make_sparsifier(std::string_view text);
 
-// A rule that takes every finite entry.
+// TakeAllRule as a Rule.
 Rule take_all_rule();
 
 }  // namespace sluice

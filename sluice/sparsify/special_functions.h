@@ -1,20 +1,86 @@
 #pragma once
 
-// Quantiles that the statistical rules need. Plain double routines without
-// state, so that a device can run them.
+#include <math.h>  // lgamma_r
+
+#include <cfloat>
+#include <cmath>
+
+#include "sluice/core/device.h"
+
+// Quantiles that the statistical rules need, on the host and on a device.
 
 namespace sluice {
 
+SLUICE_HD inline double log_gamma(double a) {
+#ifdef __CUDA_ARCH__
+  return lgamma(a);
+#else
+  int sign = 0;  // std::lgamma writes a global
+  return lgamma_r(a, &sign);
+#endif
+}
+
+// P(a, x) by its power series; converges fast for x < a + 1.
+SLUICE_HD inline double gamma_p_series(double a, double x) {
+  double term = 1 / a;
+  double sum = term;
+  for (int i = 1; i < 10000 && std::abs(term) > DBL_EPSILON * std::abs(sum);
+       ++i) {
+    term *= x / (a + i);
+    sum += term;
+  }
+  return sum * std::exp(-x + a * std::log(x) - log_gamma(a));
+}
+
+// Q(a, x) by Lentz's continued fraction; converges fast for x > a + 1.
+SLUICE_HD inline double gamma_q_fraction(double a, double x) {
+  constexpr double kTiny = 1e-300;
+  double b = x + 1 - a;
+  double c = 1 / kTiny;
+  double d = 1 / b;
+  double h = d;
+  for (int i = 1; i < 10000; ++i) {
+    const double an = -i * (i - a);
+    b += 2;
+    d = an * d + b;
+    d = 1 / (std::abs(d) < kTiny ? kTiny : d);
+    c = b + an / c;
+    c = std::abs(c) < kTiny ? kTiny : c;
+    h *= d * c;
+    if (std::abs(d * c - 1) < DBL_EPSILON) break;
+  }
+  return h * std::exp(-x + a * std::log(x) - log_gamma(a));
+}
+
 // z with P(|N(0,1)| > z) = p, for 0 < p <= 1.
-double two_sided_normal_quantile(double p);
+SLUICE_HD inline double two_sided_normal_quantile(double p) {
+  if (p >= 1) return 0;
+  double lo = 0;
+  double hi = 40;
+  for (int i = 0; i < 100 && hi - lo > 1e-15 * hi; ++i) {
+    const double mid = (lo + hi) / 2;
+    (std::erfc(mid / std::sqrt(2.0)) > p ? lo : hi) = mid;
+  }
+  return (lo + hi) / 2;
+}
 
 // The regularised upper incomplete gamma function Q(a, x), a > 0, x >= 0.
-double gamma_q(double a, double x);
+SLUICE_HD inline double gamma_q(double a, double x) {
+  if (x <= 0) return 1;
+  return x < a + 1 ? 1 - gamma_p_series(a, x) : gamma_q_fraction(a, x);
+}
 
 // x with Q(a, x) = q, for a > 0 and 0 < q < 1. Works on the upper tail itself,
 // so small q lose no digits.
-double inverse_gamma_q(double a, double q);
-
-double log_gamma(double a);
+SLUICE_HD inline double inverse_gamma_q(double a, double q) {
+  double hi = a + 1;
+  while (gamma_q(a, hi) > q && hi < 1e6) hi *= 2;
+  double lo = 0;
+  for (int i = 0; i < 200 && hi - lo > 1e-14 * hi; ++i) {
+    const double mid = (lo + hi) / 2;
+    (gamma_q(a, mid) > q ? lo : hi) = mid;
+  }
+  return (lo + hi) / 2;
+}
 
 }  // namespace sluice

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 
 #include "sluice/core/key.h"
@@ -10,25 +9,25 @@
 
 namespace sluice {
 
-inline Bracket nothing() { return {kInfKey, kInfKey, false, false}; }
-inline Bracket exactly(bool zeros = false) {
+SLUICE_HD inline Bracket nothing() { return {kInfKey, kInfKey, false, false}; }
+SLUICE_HD inline Bracket exactly(bool zeros = false) {
   return {0, 0, false, true, zeros};
 }
 
 // Everything above t, a finite positive number; otherwise exact selection.
-inline Bracket above(double t) {
+SLUICE_HD inline Bracket above(double t) {
   if (!std::isfinite(t) || t < 0) return exactly();
-  const std::uint32_t key = std::max(above_key(t), 1U);
+  const std::uint32_t key = max_of(above_key(t), 1U);
   return {key, key, false, false};
 }
 
 // Takes what passed if it is between few * k and many * k, else exactly k.
-inline Verdict within(const RuleCall& call, const Counts& counts, double few,
-                      double many) {
+SLUICE_HD inline Verdict within(const RuleCall& call, const Counts& counts,
+                                double few, double many) {
   const auto k = static_cast<double>(call.facts.k);
   const auto got = static_cast<double>(counts.lo);
   if (counts.overflow) return {Verdict::kExact, call.facts.k};
-  if (got > std::max(many * k, 1.0)) return {Verdict::kTake, call.facts.k};
+  if (got > max_of(many * k, 1.0)) return {Verdict::kTake, call.facts.k};
   if (got < few * k) return {Verdict::kExact, call.facts.k};
   return {Verdict::kTake, counts.lo};
 }
@@ -38,14 +37,11 @@ inline Param sample_param(std::int64_t& sample) {
           "elements that the statistics look at; 0: all of them", 0};
 }
 
-// A rule over a histogram of `sample` elements; it sends at most `most` * k.
+// What the rules share that look at `sample` elements and keep no state.
 template <class Params>
-void plan_statistical(SegmentTask& task, const Params& params,
-                      Bracket (*propose)(const RuleCall&, const Answer&),
-                      Verdict (*judge)(const RuleCall&, const Counts&),
-                      double most) {
-  Rule rule;
-  rule.ask = [](const RuleCall& call) {
+struct HistogramRule {
+  static constexpr std::uint32_t kRounds = 1;
+  SLUICE_HD static Query ask(const RuleCall& call) {
     const auto sample = params_as<Params>(call.params).sample;
     Query query;
     query.sample =
@@ -53,11 +49,12 @@ void plan_statistical(SegmentTask& task, const Params& params,
     query.histogram = true;
     query.sums = true;
     return query;
-  };
-  rule.propose = propose;
-  rule.judge = judge;
-  rule.observe = [](const RuleCall&, const Outcome&) {};
-  rule.params = pack_params(params);
+  }
+  SLUICE_HD static void observe(const RuleCall&, const Outcome&) {}
+};
+
+// A segment that such a rule selects from; it sends at most `most` * k.
+inline void plan_statistical(SegmentTask& task, const Rule& rule, double most) {
   task.kind = SelectKind::kThreshold;
   task.rule = rule;
   const double limit = std::ceil(most * static_cast<double>(task.facts.k)) + 1;

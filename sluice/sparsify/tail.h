@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 
 #include "sluice/backend/rule.h"
@@ -42,7 +41,7 @@ class Tail {
     Excess out = {s.count * scale_, sum / s.count, 0};
     // Unbiased; fewer than two entries have no spread.
     if (s.count > 1) {
-      out.variance = std::max(0.0, squares - sum * out.mean) / (s.count - 1);
+      out.variance = max_of(0.0, squares - sum * out.mean) / (s.count - 1);
     }
     return out;
   }
@@ -56,7 +55,7 @@ class Tail {
     if (!(inside > 0)) return sums;
     const double low = bin_edge(bin);
     const double high = bin_edge(bin + 1);
-    const double from = std::clamp(t, low, high);
+    const double from = clamp_to(t, low, high);
     const TailSums part =
         uniform_sums(inside * ((high - from) / (high - low)), from, high);
     sums.count += part.count;

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 
+#include "sluice/backend/exact.h"
+#include "sluice/core/key.h"
 #include "sluice/sparsify/sparsifier.h"
 
 namespace sluice {
@@ -16,23 +19,124 @@ struct TopkState {
   double scale_now = 0;  // the same of this step
 };
 
-// The four functions of exact top-k, for rules that need it in some steps.
+// Exact top-k on a state of the caller's, for rules that need it in some steps.
+// At most two brackets, then exact selection.
 //
 // The cut is bracketed by last step's, moved along with a quantile of a small
 // sample, a little inside the tail; cold, by the order statistics of a larger
 // sample. The stream pass verifies the bracket by counting, so the result is
 // exact either way.
-struct TopkRule {
-  static Query ask(const RuleCall& call, const TopkState& state);
-  static Bracket propose(const RuleCall& call, TopkState& state,
-                         const Answer& answer);
-  static Verdict judge(const RuleCall& call, const Counts& counts,
-                       bool zeros = true);
-  static void observe(TopkState& state, const Outcome& outcome);
+struct TopkSearch {
+  SLUICE_HD static Query ask(const RuleCall& call, const TopkState& state) {
+    const SegmentFacts& facts = call.facts;
+    Query query;
+    if (facts.n <= kTiny) {
+      query.sample = facts.n;
+      query.ranks[0] = facts.k;
+      return query;
+    }
+    if (!is_warm(call, state)) query = exact_query(facts.n, facts.k);
+    if (query.sample == 0) query.sample = warm_sample(facts.n);
+    query.ranks[2] = quantile_rank(facts, query.sample);
+    return query;
+  }
+
+  SLUICE_HD static Bracket propose(const RuleCall& call, TopkState& state,
+                                   const Answer& answer) {
+    const SegmentFacts& facts = call.facts;
+    if (facts.n <= kTiny) {
+      return {answer.keys[0], answer.keys[0] + 1, true};
+    }
+    state.scale_now = static_cast<double>(key_value(answer.keys[2]));
+    if (is_warm(call, state)) {
+      const double moved = static_cast<double>(key_value(state.threshold)) *
+                           (state.scale_now / state.scale);
+      const std::uint32_t center = min_of(threshold_key(moved), kInfKey - 1);
+      state.predicted = center;
+      const std::uint32_t lo =
+          center > state.margin ? center - state.margin : 0;
+      // Half of it above: what is taken between the cut and hi is cleared one
+      // by one, and that too many reach hi is easily put right.
+      return {lo, min_of(center + state.margin / 2, kInfKey)};
+    }
+    if (state.warm == 0) {
+      // After a failed warm bracket both stay, so that observe() learns from
+      // it.
+      state.margin = kFirstMargin;
+      state.predicted = 0;
+    }
+    return exact_bracket(exact_query(facts.n, facts.k), answer);
+  }
+
+  SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts,
+                                 bool zeros = true) {
+    const std::uint64_t k = call.facts.k;
+    if (counts.lo >= k && !counts.overflow) return {Verdict::kTake, k, zeros};
+    return {call.round == 0 ? Verdict::kAgain : Verdict::kExact, k, zeros};
+  }
+
+  SLUICE_HD static void observe(TopkState& state, const Outcome& outcome) {
+    const bool usable = outcome.selected > 0 && !outcome.tied &&
+                        state.scale_now > 0 && std::isfinite(state.scale_now) &&
+                        outcome.threshold_key < kInfKey;
+    if (state.warm != 0 && usable && state.predicted > 0) {
+      const std::uint32_t miss = outcome.threshold_key > state.predicted
+                                     ? outcome.threshold_key - state.predicted
+                                     : state.predicted - outcome.threshold_key;
+      // Widen at once, narrow slowly: a failed bracket costs a second pass.
+      const std::uint32_t wanted =
+          max_of(min_of(miss, kMaxMargin) * 2, state.margin - state.margin / 8);
+      state.margin = clamp_to(wanted, kMinMargin, kMaxMargin);
+    }
+    state.warm = usable ? 1 : 0;
+    state.threshold = outcome.threshold_key;
+    state.scale = state.scale_now;
+  }
+
+ private:
+  // Up to here the whole segment is looked at, and the cut is known beforehand.
+  static constexpr std::uint64_t kTiny = 8192;
+  static constexpr std::uint64_t kWarmSample = 1U << 15;
+  // Keys per octave are 2^23. The first margin is 3 %.
+  static constexpr std::uint32_t kFirstMargin = 1U << 18;
+  static constexpr std::uint32_t kMinMargin = 1U << 15;
+  static constexpr std::uint32_t kMaxMargin = 1U << 22;
+
+  SLUICE_HD static std::uint64_t warm_sample(std::uint64_t n) {
+    return clamp_to<std::uint64_t>(n / 16, 1024, kWarmSample);
+  }
+
+  // The cut moves with the tail, and a quantile of the tail itself is noisy:
+  // take one at four times the density, where a sample still has enough
+  // entries.
+  SLUICE_HD static std::uint64_t quantile_rank(const SegmentFacts& facts,
+                                               std::uint64_t sample) {
+    const double share = clamp_to(4 * facts.density, 0.02, 0.5);
+    const std::uint64_t looked_at = 2 * sample >= facts.n ? facts.n : sample;
+    return static_cast<std::uint64_t>(share * static_cast<double>(looked_at));
+  }
+
+  SLUICE_HD static bool is_warm(const RuleCall& call, const TopkState& state) {
+    return state.warm != 0 && call.round == 0;
+  }
 };
 
-// As a rule of its own; sign +1 or -1 restricts it to that sign.
-Rule topk_rule(int sign = 0);
+// The k largest; two rounds.
+struct TopkRule {
+  static constexpr std::uint32_t kRounds = 2;
+  SLUICE_HD static Query ask(const RuleCall& call) {
+    return TopkSearch::ask(call, state_as<TopkState>(call.state));
+  }
+  SLUICE_HD static Bracket propose(const RuleCall& call, const Answer& answer) {
+    return TopkSearch::propose(call, state_as<TopkState>(call.state), answer);
+  }
+  SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts) {
+    return TopkSearch::judge(call, counts);
+  }
+  SLUICE_HD static void observe(const RuleCall& call, const Outcome& outcome) {
+    TopkSearch::observe(state_as<TopkState>(call.state), outcome);
+  }
+};
 
 // The k largest magnitudes; ties to the lower index.
 class Topk final : public Sparsifier {
@@ -40,6 +144,7 @@ class Topk final : public Sparsifier {
   static constexpr std::string_view kName = "topk";
   static constexpr std::string_view kSummary =
       "exactly the k largest magnitudes of each tensor";
+  using RuleType = TopkRule;
   struct Params {};
   static ParamList list(Params&) { return {}; }
 

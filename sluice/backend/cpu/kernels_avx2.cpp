@@ -56,6 +56,7 @@ struct Ymm {
   using M = __m256i;
   using Sums = YmmSums;
   static constexpr std::size_t kWidth = 8;
+  static constexpr bool kHitWords = true;
 
   static F load(const float* p) { return _mm256_loadu_ps(p); }
   static void store(float* p, F x) { _mm256_storeu_ps(p, x); }
@@ -100,13 +101,22 @@ struct Ymm {
   static M wrapped(I a) { return _mm256_srai_epi32(a, 31); }
   // Keys and thresholds have no sign bit, so the signed compare will do.
   static M ge(I a, I b) {
-    return _mm256_cmpeq_epi32(_mm256_max_epi32(a, b), a);
+    return _mm256_cmpgt_epi32(a, _mm256_sub_epi32(b, _mm256_set1_epi32(1)));
   }
   static M mask_and_not(M a, M b) { return _mm256_andnot_si256(b, a); }
   static M mask_or(M a, M b) { return _mm256_or_si256(a, b); }
   static I count_up(I a, M m) { return _mm256_sub_epi32(a, m); }
   static unsigned lanes(M m) {
     return static_cast<unsigned>(_mm256_movemask_ps(_mm256_castsi256_ps(m)));
+  }
+  static I max(I a, I b) { return _mm256_max_epi32(a, b); }
+  // A bit per lane of four masks. Packing interleaves the halves.
+  static std::uint32_t bits_of(const M (&m)[4]) {
+    const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(m[0], m[1]),
+                                             _mm256_packs_epi32(m[2], m[3]));
+    return static_cast<std::uint32_t>(
+        _mm256_movemask_epi8(_mm256_permutevar8x32_epi32(
+            bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))));
   }
   static bool any(M m) { return _mm256_testz_si256(m, m) == 0; }
   static bool any4(M a, M b, M c, M d) {

@@ -35,6 +35,7 @@ struct Zmm {
   using M = __mmask16;
   using Sums = ZmmSums;
   static constexpr std::size_t kWidth = 16;
+  static constexpr bool kHitWords = false;
 
   static F load(const float* p) { return _mm512_loadu_ps(p); }
   static void store(float* p, F x) { _mm512_storeu_ps(p, x); }

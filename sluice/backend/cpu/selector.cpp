@@ -207,7 +207,8 @@ void Selector::judge(Work& work) {
   if (counts.overflow && work.verdict.kind == Verdict::kTake) {
     work.verdict.kind = Verdict::kExact;  // not all of them are there to take
   }
-  if (work.verdict.kind == Verdict::kAgain && work.round >= kMaxRounds) {
+  if (work.verdict.kind == Verdict::kAgain &&
+      work.round >= work.task->rule.rounds) {
     work.verdict = {Verdict::kExact, work.task->facts.k};
   }
   if (work.verdict.kind == Verdict::kTake) {
