@@ -84,8 +84,8 @@ TEST(SteadyState, AllocatesNothing) {
 }
 
 // From ready() to the applied gradient, votes included: what engines of others
-// allocate inside is theirs. Frames wait for slow ranks, so that a pool may need
-// one more now and then; in one of a few spells nothing may be allocated.
+// allocate inside is theirs. Frames wait for slow ranks, so that a pool may
+// need one more now and then; in one of a few spells nothing may be allocated.
 TEST(SteadyState, AStepAllocatesNothing) {
   constexpr std::size_t kRanks = 3;
   // More than a cycle of every algorithm: oktopk's takes 64 steps.
@@ -123,8 +123,7 @@ TEST(SteadyState, AStepAllocatesNothing) {
         gradient[step % 3060] += 1;
         sync.begin(step);
         sync.ready(0, contiguous_view(gradient.data(), tensors[0].dims));
-        sync.ready(1,
-                   contiguous_view(gradient.data() + 3000, tensors[1].dims));
+        sync.ready(1, contiguous_view(gradient.data() + 3000, tensors[1].dims));
         sync.finish();
       }
     });

@@ -32,14 +32,13 @@ class Exchanger {
     std::uint64_t n = 0;
     std::uint64_t k = 0;  // 0: as many as there are
     std::uint64_t step = 0;
-    std::vector<float> rest{};          // or none
-    std::vector<SegmentForm> forms{};   // of n elements; none: one of fp32
+    std::vector<float> rest{};         // or none
+    std::vector<SegmentForm> forms{};  // of n elements; none: one of fp32
   };
 
-  explicit Exchanger(Backend& backend)
-      : backend_(backend), context_(backend) {}
-  explicit Exchanger(std::unique_ptr<Backend> backend = make_cpu_backend(
-                         {1, "portable"}))
+  explicit Exchanger(Backend& backend) : backend_(backend), context_(backend) {}
+  explicit Exchanger(
+      std::unique_ptr<Backend> backend = make_cpu_backend({1, "portable"}))
       : own_(std::move(backend)), backend_(*own_), context_(backend_) {}
 
   ExchangeContext& context() { return context_; }

@@ -35,15 +35,8 @@ CONFINED = [
     (r"(cuda.*|cub/.*)", r"(.*/cuda|comm/nccl)", "*/cuda and comm/nccl"),
     (r"immintrin\.h", r"backend/cpu", "backend/cpu"),
     (r"(jpeglib|jerror|png)\.h", r"data", "data"),
-    (
-        r"sluice/backend/cpu/.*",
-        r"(backend|cli/bench)",
-        "backend, and cli/bench, which times the kernels,",
-    ),
+    (r"sluice/backend/cpu/.*", r"backend", "backend"),
 ]
-
-# Files that break a rule of CONFINED for now.
-EXCEPTIONS = {"sluice/collective/entries.cpp"}
 
 INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -83,8 +76,6 @@ def complaints(root):
             header = match[2]
             # sluice/*.h, if any, is for users and may gather everything.
             why = confined_complaint(folder, header)
-            if name.as_posix() in EXCEPTIONS:
-                why = None
             if not why and folder != ".":
                 why = folder_complaint(name.parts[1], header)
             if why:

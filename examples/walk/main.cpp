@@ -47,7 +47,8 @@ double sum_of(const std::vector<float>& values) {
 }
 
 void train(Communicator& comm, Ledger& ledger) {
-  // Memory of a device, here the CPU's: residuals, and one bucket of one tensor.
+  // Memory of a device, here the CPU's: residuals, and one bucket of one
+  // tensor.
   const auto backend = make_cpu_backend({.threads = 1});
   const std::vector<std::size_t> dims = {kRows, kColumns};
   Bucket bucket;

@@ -53,8 +53,8 @@ class Stream {
   virtual ~Stream() = default;
 };
 
-// A point in a stream; done() once everything enqueued before it has run. May be
-// asked by any thread.
+// A point in a stream; done() once everything enqueued before it has run. May
+// be asked by any thread.
 class Event {
  public:
   // What a device keeps of it.

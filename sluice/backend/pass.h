@@ -125,7 +125,7 @@ struct ScatterPass {
 
 // values[i] = what stands at the i-th index; 0 where there is no memory.
 struct GatherPass {
-  SparseView at;  // its values are not read
+  SparseView at;                         // its values are not read
   std::span<const MemoryRange> sources;  // in the order of the bucket
   float* values = nullptr;
 };
@@ -170,6 +170,7 @@ struct SegmentForm {
   std::uint64_t size = 0;               // elements; segments follow each other
   ValueForm values = ValueForm::kFp32;  // carries its values without loss
   RowLayout rows{};                     // rows.rows.k == 0: not by rows
+  bool sums = false;  // fp32 values that may have overflowed: Inf may travel
 };
 
 // Writes a block as one message; see core/wire.h. The host knows nothing of it

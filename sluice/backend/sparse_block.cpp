@@ -29,9 +29,8 @@ void SparseBlock::reserve(Backend& backend, std::size_t capacity) {
 }
 
 Event SparseBlock::fetch(Backend& backend, Stream& stream) {
-  backend.copy_out(stream,
-                   {host_starts_.data<std::byte>(), host_starts_.bytes()},
-                   starts());
+  backend.copy_out(
+      stream, {host_starts_.data<std::byte>(), host_starts_.bytes()}, starts());
   fetched_ = backend.record(stream);
   valid_ = true;
   return fetched_;
@@ -55,8 +54,8 @@ void SparseBlock::assign(Backend& backend, Stream& stream,
   require(indices.size() == values.size(),
           "[sparse_block] every index must have a value, got ", indices.size(),
           " indices and ", values.size(), " values");
-  const auto out_of_order = std::adjacent_find(
-      indices.begin(), indices.end(), std::greater_equal<>());
+  const auto out_of_order = std::adjacent_find(indices.begin(), indices.end(),
+                                               std::greater_equal<>());
   require(out_of_order == indices.end(),
           "[sparse_block] indices must ascend and none come twice, but ",
           out_of_order == indices.end() ? 0 : *out_of_order,

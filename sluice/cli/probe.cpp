@@ -185,8 +185,7 @@ double Probe::time_together(F&& f) {
            (seconds.size() < kMost && total < kSeconds);
     comm_.begin("probe", step_++);
     const std::byte mine{more};
-    const Frame frame =
-        broadcast(comm_, 0, 0, frame_of(comm_, {&mine, 1}));
+    const Frame frame = broadcast(comm_, 0, 0, frame_of(comm_, {&mine, 1}));
     more = frame.payload()[0] == std::byte{1};
   }
   return median(seconds);

@@ -39,8 +39,8 @@ void DirectExchange::verify(Communicator& comm) const {
   for_others(comm, [&](std::size_t peer) {
     const WireError error = host_results_.data<DecodeResult>()[peer].error;
     if (error == WireError::kNone) return;
-    comm.reject(peer, concat("a block that failed the check of its ",
-                             describe(error)));
+    comm.reject(
+        peer, concat("a block that failed the check of its ", describe(error)));
   });
 }
 

@@ -30,11 +30,10 @@ double time_shift(Communicator& comm, std::size_t bytes, std::size_t times,
 
 // Rank 0's numbers.
 template <std::size_t N>
-std::array<double, N> broadcast_numbers(Communicator& comm,
-                                        std::uint32_t phase,
+std::array<double, N> broadcast_numbers(Communicator& comm, std::uint32_t phase,
                                         const std::array<double, N>& mine) {
-  const Frame frame = broadcast(
-      comm, 0, phase, frame_of(comm, std::as_bytes(std::span(mine))));
+  const Frame frame =
+      broadcast(comm, 0, phase, frame_of(comm, std::as_bytes(std::span(mine))));
   std::array<double, N> out;
   if (frame.payload().size() != sizeof(out)) {
     comm.reject(0, "numbers of another size");

@@ -44,8 +44,8 @@ class Auto final : public SparseAllreduce {
   void start(Communicator& comm, ExchangeContext& context,
              const Contribution& mine);
   std::size_t choose(const Workload& load) const;
-  void learn(const ExchangeContext& context, const Pieces& sum,
-             std::uint64_t n, std::size_t ranks);
+  void learn(const ExchangeContext& context, const Pieces& sum, std::uint64_t n,
+             std::size_t ranks);
 
   Network given_;  // by the parameters
   Network network_;

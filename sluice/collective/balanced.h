@@ -7,9 +7,10 @@ namespace sluice {
 
 // Which rank sums an index, and where in that rank's list it stands.
 //
-// Indices are partitioned in blocks; every P blocks are a row, and a hash turns the order of ranks from row to row. Keeps the order of indices,
-// needs no table and inverts; hot columns and hot regions alike spread evenly,
-// best with blocks of one. Part of the wire: all ranks must agree on it.
+// Indices are partitioned in blocks; every P blocks are a row, and a hash turns
+// the order of ranks from row to row. Keeps the order of indices, needs no
+// table and inverts; hot columns and hot regions alike spread evenly, best with
+// blocks of one. Part of the wire: all ranks must agree on it.
 class OwnerMap {
  public:
   // At least two ranks; n below 2^32; block a power of two.

@@ -13,8 +13,7 @@ void Cltk::run(Communicator& comm, ExchangeContext& context,
   const std::uint64_t n = mine.n();
   require(mine.rest.size() == mine.forms.size(),
           "[cltk] needs the residual of all ", mine.forms.size(),
-          " segments to deliver what was not selected, got ",
-          mine.rest.size());
+          " segments to deliver what was not selected, got ", mine.rest.size());
   const std::size_t leader = mine.step % comm.size();
   const ListView selected = context.host_view(mine);
   Frame frame;

@@ -40,9 +40,9 @@ ListView ExchangeContext::host_view(const Contribution& mine) {
   device_.wait(block.fetch(device_, *stream_));
   mine_.reset(block.count());
   const auto copy = [&](auto* target, const auto* source) {
-    device_.copy_out(
-        *stream_, std::as_writable_bytes(std::span(target, mine_.size())),
-        source);
+    device_.copy_out(*stream_,
+                     std::as_writable_bytes(std::span(target, mine_.size())),
+                     source);
   };
   copy(mine_.indices(), block.indices());
   copy(mine_.values(), block.values());
@@ -124,8 +124,7 @@ std::span<const SparseView> ExchangeContext::on_device(const Pieces& pieces) {
   std::size_t total = 0;
   for (const SparseView& list : pieces.lists) total += *list.count;
   // All counts, then each list's indices and values.
-  auto* counts =
-      grown<std::uint64_t>(landed_, pieces.lists.size() + total);
+  auto* counts = grown<std::uint64_t>(landed_, pieces.lists.size() + total);
   auto* at = reinterpret_cast<std::byte*>(counts + pieces.lists.size());
   views_.clear();
   const auto land = [&](auto* target, const auto* source, std::size_t count) {

@@ -59,8 +59,8 @@ class ExchangeContext {
   // Valid until the block changes or the next call.
   ListView host_view(const Contribution& mine);
   // What the rest holds at some indices.
-  void rest_at(const Contribution& mine,
-               std::span<const std::uint32_t> indices, std::span<float> out);
+  void rest_at(const Contribution& mine, std::span<const std::uint32_t> indices,
+               std::span<float> out);
 
   // The block as a frame, coded by its device; waits for its size alone, and
   // for the bytes where engines send from other memory than the device's.

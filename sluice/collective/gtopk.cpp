@@ -22,8 +22,7 @@ void MergeAndCut::start(const ListView& first, std::uint64_t k) {
   k_ = std::max<std::uint64_t>(k, first.size());
 }
 
-void MergeAndCut::add(const ListView& other, std::uint64_t k,
-                      bool mine_first) {
+void MergeAndCut::add(const ListView& other, std::uint64_t k, bool mine_first) {
   if (mine_first) {
     merge(list_, other, whole_);
   } else {
@@ -40,7 +39,7 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
   constexpr std::uint32_t kUnfold = 1;
   constexpr std::uint32_t kRounds = 2;
   const Fold fold(comm.rank(), comm.size());
-  const SegmentForm sum = {.size = mine.n()};
+  const SegmentForm sum = {.size = mine.n(), .sums = true};
   const std::span<const SegmentForm> sums(&sum, 1);
   ListCoder& coder = context.coder();
   const ListView selected = context.host_view(mine);
@@ -54,9 +53,8 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
     send(fold.partner(), kFold, false);
     // The result, then which of mine are in it with my share.
     receive_ranked(coder, comm, fold.partner(), kUnfold, sums, scratch_);
-    coder.decode(comm, fold.partner(),
-                 comm.receive(fold.partner(), kUnfold), mine.n(), alive_,
-                 ValueForm::kOne);
+    coder.decode(comm, fold.partner(), comm.receive(fold.partner(), kUnfold),
+                 mine.n(), alive_, ValueForm::kOne);
     std::swap(result_, scratch_);
     outside(selected, {alive_.indices(), alive_.size()}, returned_);
     out.sum.lists.push_back(result_.view());
@@ -98,7 +96,7 @@ void GtopkTree::run(Communicator& comm, ExchangeContext& context,
                     const Contribution& mine, Delivery& out) {
   constexpr std::uint32_t kResult = 0;
   ListCoder& coder = context.coder();
-  const SegmentForm sum = {.size = mine.n()};
+  const SegmentForm sum = {.size = mine.n(), .sums = true};
   const std::span<const SegmentForm> sums(&sum, 1);
   const std::size_t rank = comm.rank();
   const ListView selected = context.host_view(mine);

@@ -31,8 +31,8 @@ void members(const ListView& a, std::span<const std::uint32_t> indices,
   if (!wanted) {
     std::copy(a.indices.begin() + static_cast<std::ptrdiff_t>(i),
               a.indices.end(), to + count);
-    std::copy(a.values.begin() + static_cast<std::ptrdiff_t>(i),
-              a.values.end(), to_value + count);
+    std::copy(a.values.begin() + static_cast<std::ptrdiff_t>(i), a.values.end(),
+              to_value + count);
     count += a.size() - i;
   }
   out.shrink(count);
@@ -64,8 +64,7 @@ Cut find_cut(std::span<const float> values, std::size_t k) {
     count += key >> kShift == bin ? 1U : 0U;
   }
   std::uint32_t* place = keys.begin() + (k - 1);
-  std::nth_element(keys.begin(), place, keys.begin() + count,
-                   std::greater<>());
+  std::nth_element(keys.begin(), place, keys.begin() + count, std::greater<>());
   const auto above = std::count_if(
       keys.begin(), place, [&](std::uint32_t key) { return key > *place; });
   return {*place, k - static_cast<std::size_t>(above)};

@@ -77,7 +77,7 @@ Frame ListCoder::encode(Communicator& comm, const ListView& list,
 
 Frame ListCoder::encode(Communicator& comm, const ListView& list,
                         std::uint64_t n, std::size_t prefix) {
-  const SegmentForm whole = {.size = n};
+  const SegmentForm whole = {.size = n, .sums = true};
   return encode(comm, list, {&whole, 1}, prefix);
 }
 
@@ -115,7 +115,7 @@ void ListCoder::decode(Communicator& comm, std::size_t peer,
 void ListCoder::decode(Communicator& comm, std::size_t peer,
                        std::span<const std::byte> bytes, std::uint64_t n,
                        HostList& out, ValueForm values) {
-  const SegmentForm whole = {.size = n, .values = values};
+  const SegmentForm whole = {.size = n, .values = values, .sums = true};
   decode(comm, peer, bytes, {&whole, 1}, out);
 }
 

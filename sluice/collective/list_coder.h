@@ -34,7 +34,7 @@ class ListCoder {
   // can carry them. `prefix` bytes before the message are the caller's.
   Frame encode(Communicator& comm, const ListView& list,
                std::span<const SegmentForm> forms, std::size_t prefix = 0);
-  // Any fp32 values, indices below n.
+  // Sums of any fp32 values, indices below n.
   Frame encode(Communicator& comm, const ListView& list, std::uint64_t n,
                std::size_t prefix = 0);
   // The indices alone: the values that come back are ones.
@@ -46,8 +46,8 @@ class ListCoder {
               std::span<const SegmentForm> forms, HostList& out);
   // Of encode() with an n, and of encode_indices().
   void decode(Communicator& comm, std::size_t peer,
-              std::span<const std::byte> bytes, std::uint64_t n,
-              HostList& out, ValueForm values = ValueForm::kFp32);
+              std::span<const std::byte> bytes, std::uint64_t n, HostList& out,
+              ValueForm values = ValueForm::kFp32);
 
   // Receives it first.
   template <class Form>
@@ -70,7 +70,6 @@ Frame encode_ranked(ListCoder& coder, Communicator& comm, const ListView& list,
                     std::span<const SegmentForm> forms, std::uint64_t k);
 std::uint64_t receive_ranked(ListCoder& coder, Communicator& comm,
                              std::size_t peer, std::uint32_t phase,
-                             std::span<const SegmentForm> forms,
-                             HostList& out);
+                             std::span<const SegmentForm> forms, HostList& out);
 
 }  // namespace sluice

@@ -139,8 +139,8 @@ std::uint64_t Oktopk::sum_regions(Communicator& comm, ListCoder& coder,
   part(me, lists_[me]);
   std::uint64_t k = mine.k;
   for_others(comm, [&](std::size_t peer) {
-    k = std::max(k, receive_ranked(coder, comm, peer, kPush, forms_,
-                                   lists_[peer]));
+    k = std::max(
+        k, receive_ranked(coder, comm, peer, kPush, forms_, lists_[peer]));
   });
   merge_all(lists_, scratch_);
   mine_.clear();

@@ -49,8 +49,7 @@ class Oktopk final : public SparseAllreduce {
   void make_regions(Communicator& comm, const ListView& selected,
                     std::uint64_t n);
   std::uint64_t sum_regions(Communicator& comm, ListCoder& coder,
-                            const ListView& selected,
-                            const Contribution& mine);
+                            const ListView& selected, const Contribution& mine);
   void deliver_exactly(Communicator& comm, ListCoder& coder, std::uint64_t k);
   void deliver_above(Communicator& comm, ListCoder& coder, std::uint64_t n,
                      std::uint64_t k);

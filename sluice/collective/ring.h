@@ -11,8 +11,8 @@ namespace sluice {
 // each sent on as soon as it is summed, so that adding and sending overlap.
 // Phases count from `phase`.
 //
-// `out` gets the sum of `in` over all ranks, the same bits everywhere; it may be
-// the same memory, or of the same size elsewhere.
+// `out` gets the sum of `in` over all ranks, the same bits everywhere; it may
+// be the same memory, or of the same size elsewhere.
 void ring_sum(Communicator& comm, std::span<const float> in,
               std::span<float> out, std::uint32_t phase);
 

@@ -67,8 +67,8 @@ void SparcmlSplit::run(Communicator& comm, ExchangeContext& context,
   ListCoder& coder = context.coder();
   const ListView selected = context.host_view(mine);
   const auto begin = [&](std::size_t r) {
-    return static_cast<std::uint64_t>(
-        static_cast<unsigned __int128>(mine.n()) * r / size);
+    return static_cast<std::uint64_t>(static_cast<unsigned __int128>(mine.n()) *
+                                      r / size);
   };
   const auto width = [&](std::size_t r) { return begin(r + 1) - begin(r); };
   // A rank's range, its indices counted from where the range begins.

@@ -10,8 +10,8 @@ void SparseAllreduce::reduce(Communicator& comm, ExchangeContext& context,
   for (const SegmentForm& form : mine.forms) n += form.size;
   require(n == mine.n() && mine.forms.size() == mine.block.segments(), "[",
           name(), "] the forms must be those of the block's ",
-          mine.block.segments(), " segments with ", mine.n(),
-          " elements, got ", mine.forms.size(), " with ", n);
+          mine.block.segments(), " segments with ", mine.n(), " elements, got ",
+          mine.forms.size(), " with ", n);
   comm.begin(name(), mine.step);
   out.sum.clear();
   out.returned.clear();

@@ -73,9 +73,9 @@ void vote(Communicator& comm, std::uint64_t step, Ballot mine,
     for (std::size_t r = 1; r < comm.size(); ++r) {
       Slip theirs;
       const auto in = comm.receive(r, kBallot);
-      const std::string_view why = unpack(
-          comm, r, in, counts.size(), theirs,
-          [&](std::size_t i, std::uint64_t n) { out.totals[i] += n; });
+      const std::string_view why =
+          unpack(comm, r, in, counts.size(), theirs,
+                 [&](std::size_t i, std::uint64_t n) { out.totals[i] += n; });
       if (theirs.choice <= slip.choice) continue;  // the lowest rank speaks
       slip = {theirs.choice, r};
       out.reason = why;

@@ -27,9 +27,9 @@ struct VoteResult {
 };
 
 // One vote per step over all buckets: rank 0 gathers what everybody says and
-// broadcasts the decision, which is to commit only if all agree. The counts ride
-// along (say the entries selected per bucket), so that all ranks learn the same
-// sums; all ranks must bring as many. `reason` goes with kStop.
+// broadcasts the decision, which is to commit only if all agree. The counts
+// ride along (say the entries selected per bucket), so that all ranks learn the
+// same sums; all ranks must bring as many. `reason` goes with kStop.
 //
 // A CommError here leaves a rank that voted yes in doubt: it must keep what it
 // has staged until settle(). `out` is undefined then.

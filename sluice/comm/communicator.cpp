@@ -131,8 +131,7 @@ void Communicator::post(std::size_t peer, const Frame& frame) {
 void Communicator::send(std::size_t peer, std::uint32_t phase, Frame& frame) {
   if (!frame.sealed()) seal(frame, phase, false, 0);
   const FrameHeader header = header_of(frame);
-  if (header.epoch != epoch_ || header.step != step_ ||
-      header.phase != phase) {
+  if (header.epoch != epoch_ || header.step != step_ || header.phase != phase) {
     throw std::logic_error(
         concat("[", operation_, "] a frame of phase ", header.phase,
                " must not be sent again in phase ", phase, "; copy it"));
@@ -223,8 +222,7 @@ Frame Communicator::receive_frame(std::size_t peer, std::uint32_t phase) {
   return frame;
 }
 
-bool Communicator::native_sum(std::span<const float> in,
-                              std::span<float> out) {
+bool Communicator::native_sum(std::span<const float> in, std::span<float> out) {
   const Engine::Native done = engine_->sum(in, out, deadline_);
   if (done == Engine::Native::kNone) return false;
   if (done == Engine::Native::kLate) {

@@ -108,8 +108,7 @@ class Communicator {
   [[noreturn]] void fail(std::size_t suspect, const std::string& message);
   void tell_others(std::size_t suspect, std::string_view why = {});
   [[noreturn]] void time_out(std::size_t peer, const std::string& where);
-  void seal(Frame& frame, std::uint32_t phase, bool abort,
-            std::size_t suspect);
+  void seal(Frame& frame, std::uint32_t phase, bool abort, std::size_t suspect);
   void post(std::size_t peer, const Frame& frame);
 
   std::unique_ptr<Engine> engine_;

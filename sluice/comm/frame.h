@@ -22,7 +22,8 @@ class Frame {
 
   Frame() = default;
   Frame(const Frame& other) : block_(other.block_) { keep(); }
-  Frame(Frame&& other) noexcept : block_(std::exchange(other.block_, nullptr)) {}
+  Frame(Frame&& other) noexcept
+      : block_(std::exchange(other.block_, nullptr)) {}
   Frame& operator=(Frame other) noexcept {
     std::swap(block_, other.block_);
     return *this;

@@ -2,6 +2,22 @@
 
 namespace sluice {
 
+std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
+                        ValueForm form) {
+  switch (form) {
+    case ValueForm::kFp32:
+      return 4 * count;
+    case ValueForm::kBf16:
+    case ValueForm::kFp16:
+      return 2 * count;
+    case ValueForm::kOne:
+      return 4 * segments;
+    case ValueForm::kTwoBit:  // whole words of codes
+      return 16 * segments + (2 * count + 63) / 64 * 8;
+  }
+  return 0;
+}
+
 std::string_view describe(WireError error) {
   switch (error) {
     case WireError::kNone:

@@ -71,6 +71,10 @@ struct WirePart {
 };
 static_assert(sizeof(WirePart) == 16);
 
+// Bytes of a part's value section.
+std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
+                        ValueForm form);
+
 // The first check of a message that failed.
 enum class WireError : std::uint32_t {
   kNone,

@@ -104,8 +104,7 @@ double predict(std::string_view algorithm, const Workload& load,
   if (algorithm == "sparcml-split") {
     return owned(load, network, rates, load.skew);
   }
-  return owned(load, network, rates, 1) +
-         (load.k + load.u) * rates.deal;
+  return owned(load, network, rates, 1) + (load.k + load.u) * rates.deal;
 }
 
 }  // namespace sluice

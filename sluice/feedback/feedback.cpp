@@ -29,8 +29,8 @@ bool accept_step(const StepReport& report, NonFinite policy,
                  std::uint64_t step) {
   if (report.nonfinite == 0) return true;
   if (policy == NonFinite::kStop) {
-    throw std::runtime_error(
-        "[feedback] " + describe_nonfinite(report.nonfinite, step));
+    throw std::runtime_error("[feedback] " +
+                             describe_nonfinite(report.nonfinite, step));
   }
   return false;
 }

@@ -30,8 +30,7 @@ void BucketSync::reset() {
 
 bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
                      const Event& ready) {
-  const auto at =
-      std::find(plan_.tensors.begin(), plan_.tensors.end(), tensor);
+  const auto at = std::find(plan_.tensors.begin(), plan_.tensors.end(), tensor);
   const auto s = static_cast<std::size_t>(at - plan_.tensors.begin());
   if (there_[s]) {
     throw std::logic_error(

@@ -12,8 +12,8 @@
 namespace sluice {
 
 // One bucket's way through a step, on the device that holds its gradients:
-// select, exchange, apply, then commit or roll back. select() may run on another
-// thread than the rest, before it.
+// select, exchange, apply, then commit or roll back. select() may run on
+// another thread than the rest, before it.
 class BucketSync {
  public:
   struct Setup {

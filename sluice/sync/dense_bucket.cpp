@@ -57,11 +57,11 @@ class DenseBucket final : public BucketSync {
 
   void enqueue_select(Stream& stream, const StepInfo&) override {
     if (reads_in_place()) return;
-    backend_.pack(stream, {gradients_,
-                           adds_residual()
-                               ? std::span<const MemoryRange>(residuals_)
-                               : std::span<const MemoryRange>(),
-                           floats(packed_)});
+    backend_.pack(stream,
+                  {gradients_,
+                   adds_residual() ? std::span<const MemoryRange>(residuals_)
+                                   : std::span<const MemoryRange>(),
+                   floats(packed_)});
   }
 
   void run_exchange(Communicator& comm, ExchangeContext& context,
@@ -98,8 +98,7 @@ class DenseBucket final : public BucketSync {
     if (dense_->rounds()) {
       const std::span<const float> rest(remainders_.data<float>(),
                                         bucket_.size());
-      backend_.apply(stream,
-                     {{}, context.on_device(rest), residual_views_, 1});
+      backend_.apply(stream, {{}, context.on_device(rest), residual_views_, 1});
     } else if (owed_) {
       for (const MemoryRange& r : residuals_) {
         backend_.fill(stream, r.data, r.size, 0);
@@ -127,7 +126,8 @@ class DenseBucket final : public BucketSync {
   std::vector<MemoryRange> residuals_;
   std::vector<TensorView> residual_views_;
   bool owed_ = false;  // the residual may hold something
-  float* mean_ = nullptr;  // of the device: the sum, or the gradient of one rank
+  float* mean_ =
+      nullptr;  // of the device: the sum, or the gradient of one rank
   std::size_t ranks_ = 1;
   Buffer packed_;
   Buffer sums_;

@@ -130,9 +130,9 @@ class GradientSync::Impl {
   bool recover() {
     comm_.rebuild();
     heard_.totals.resize(buckets_.size() + 1, 0);
-    const VoteResult result = settle(
-        comm_, {report_.committed ? step_.step + 1 : step_.step, in_doubt_,
-                heard_.totals});
+    const VoteResult result =
+        settle(comm_, {report_.committed ? step_.step + 1 : step_.step,
+                       in_doubt_, heard_.totals});
     if (in_doubt_) {
       const bool commit = result.decision == Decision::kCommit;
       if (commit) heard_.totals = result.totals;

@@ -49,9 +49,9 @@ struct SyncReport {
 // Gradients, residuals and what is selected are memory of the backend's device.
 // Buckets are exchanged in the plan's order on all ranks, whatever the order in
 // which gradients come. One thread selects, another exchanges and applies, each
-// with a stream of its own, so that a bucket is selected while the one before it
-// is on the wire. ready() may be called from any thread, everything else from
-// one; the communicator belongs to the sync between begin() and finish().
+// with a stream of its own, so that a bucket is selected while the one before
+// it is on the wire. ready() may be called from any thread, everything else
+// from one; the communicator belongs to the sync between begin() and finish().
 class GradientSync {
  public:
   // Throws std::invalid_argument if the plan does not fit the tensors.
@@ -75,10 +75,10 @@ class GradientSync {
   // Waits for the rest of the step. Every tensor must have been announced; one
   // without a gradient has zeros.
   //
-  // Throws what went wrong. After a CommError nothing is lost: of sparse buckets
-  // the residuals hold all of the gradient (the gradients are undefined), of
-  // dense ones the gradients are what they were. Where ranks voted to stop, all
-  // of them throw std::runtime_error with the reason.
+  // Throws what went wrong. After a CommError nothing is lost: of sparse
+  // buckets the residuals hold all of the gradient (the gradients are
+  // undefined), of dense ones the gradients are what they were. Where ranks
+  // voted to stop, all of them throw std::runtime_error with the reason.
   SyncReport finish();
 
   // After a CommError, on all ranks that go on: rebuilds the communicator and

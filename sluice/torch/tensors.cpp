@@ -63,11 +63,10 @@ TensorView view_of(const torch::Tensor& tensor) {
   for (const std::int64_t d : tensor.sizes()) {
     dims.push_back(static_cast<std::size_t>(d));
   }
-  TensorView view =
-      contiguous_view(tensor.data_ptr(), dims,
-                      type == torch::kFloat32    ? DType::kFp32
-                      : type == torch::kBFloat16 ? DType::kBf16
-                                                 : DType::kFp16);
+  TensorView view = contiguous_view(tensor.data_ptr(), dims,
+                                    type == torch::kFloat32    ? DType::kFp32
+                                    : type == torch::kBFloat16 ? DType::kBf16
+                                                               : DType::kFp16);
   for (std::size_t d = 0; d < dims.size(); ++d) {
     view.strides[d] = tensor.stride(static_cast<std::int64_t>(d));
   }

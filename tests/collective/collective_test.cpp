@@ -60,8 +60,7 @@ Tally tally(const std::string& name, std::size_t size, std::uint64_t n,
         traffic[r].bytes_received += t.bytes_received;
       }
       k[r] = double(mine.size());
-      collective->commit(
-          vote_on(*ranks[r], step, true, mine.size()).totals[0]);
+      collective->commit(vote_on(*ranks[r], step, true, mine.size()).totals[0]);
     }
     if (r == 0) u = double(exchanger.sum_entries());
   });
@@ -206,8 +205,8 @@ TEST(Auto, MeasuresTheNetworkAndChooses) {
 
 // Bytes that rank 0 sends of a bucket of several tensors.
 std::uint64_t bytes_of(const std::string& name,
-                       const std::vector<SegmentForm>& forms,
-                       const Picks& mine, const std::string& backend) {
+                       const std::vector<SegmentForm>& forms, const Picks& mine,
+                       const std::string& backend) {
   auto ranks = make_thread_ranks(2);
   std::uint64_t bytes = 0;
   std::vector<std::vector<float>> sums(2);
@@ -215,8 +214,7 @@ std::uint64_t bytes_of(const std::string& name,
   for (const SegmentForm& form : forms) n += form.size;
   run_ranks(ranks, [&](std::size_t r) {
     Exchanger exchanger(make_backend(backend));
-    exchanger.reduce(name, *ranks[r], mine,
-                     {.n = n, .forms = forms});
+    exchanger.reduce(name, *ranks[r], mine, {.n = n, .forms = forms});
     sums[r] = exchanger.sum(0.5F);
     if (r == 0) bytes = ranks[r]->traffic().bytes_sent;
   });
@@ -242,15 +240,13 @@ TEST(Collectives, SendEverySegmentInItsOwnForm) {
   for (std::uint32_t i = 0; i < 100; ++i) {
     mine.add(kRows * kLength + 50 * i, 3.5F);
   }
-  std::vector<SegmentForm> plain = {{.size = kRows * kLength},
-                                    {.size = kRest}};
+  std::vector<SegmentForm> plain = {{.size = kRows * kLength}, {.size = kRest}};
   std::vector<SegmentForm> forms = plain;
   forms[0].rows = {{kRows, kLength, 1, 8}, false};
   forms[0].values = ValueForm::kOne;
   forms[1].values = ValueForm::kTwoBit;
   for (const std::string backend : {"cpu/portable", "fake"}) {
-    for (const std::string name :
-         {"allgather", "balanced", "sparcml-rd"}) {
+    for (const std::string name : {"allgather", "balanced", "sparcml-rd"}) {
       const std::uint64_t bytes = bytes_of(name, forms, mine, backend);
       const std::uint64_t as_fp32 = bytes_of(name, plain, mine, backend);
       // Four bytes of each value are saved, and more by the rows.

@@ -54,8 +54,8 @@ TEST(Communicator, NamesTheRankThatNeverCalls) {
     if (r == 2) return;  // never calls
     Exchanger exchanger;
     try {
-      exchanger.reduce(std::string("sparcml-rd"), *ranks[r],
-                       {{1, 5}, {1, 2}}, {.n = 10, .step = 7});
+      exchanger.reduce(std::string("sparcml-rd"), *ranks[r], {{1, 5}, {1, 2}},
+                       {.n = 10, .step = 7});
     } catch (const CommError& e) {
       errors[r] = e.what();
       suspects[r] = e.suspect();
@@ -188,8 +188,10 @@ TEST(Vote, StopsWithAReason) {
     VoteResult result;
     const bool stop = r >= 2;
     vote(*ranks[r], 0,
-         stop ? Ballot::kStop : r == 1 ? Ballot::kNo : Ballot::kYes, {}, result,
-         stop ? "rank " + std::to_string(r) + " is done" : "");
+         stop     ? Ballot::kStop
+         : r == 1 ? Ballot::kNo
+                  : Ballot::kYes,
+         {}, result, stop ? "rank " + std::to_string(r) + " is done" : "");
     EXPECT_EQ(result.decision, Decision::kStop);
     EXPECT_EQ(result.stopper, 2U);
     EXPECT_EQ(result.reason, "rank 2 is done");

@@ -55,8 +55,8 @@ void check_collectives(Communicator& comm) {
           sum[theirs.indices[i]] += theirs.values[i];
         }
       }
-      require(exchanger.sum() == sum, "[test] ", entry.name, " has the wrong sum in step ",
-              step);
+      require(exchanger.sum() == sum, "[test] ", entry.name,
+              " has the wrong sum in step ", step);
     }
   }
 }

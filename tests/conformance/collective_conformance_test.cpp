@@ -96,8 +96,7 @@ Steps run_steps(const std::string& name, const std::string& backend,
 }
 
 class CollectiveLaw : public ::testing::TestWithParam<
-                          std::tuple<std::string, std::size_t, std::string>> {
-};
+                          std::tuple<std::string, std::size_t, std::string>> {};
 
 // Several steps, for what algorithms learn from one for the next.
 TEST_P(CollectiveLaw, ConservesMassWithIdenticalBits) {
@@ -147,9 +146,8 @@ TEST_P(CollectiveLaw, NoticesEveryLostOrDamagedMessage) {
       for (std::uint64_t number = 0;; ++number) {
         Injection injection(from, number, fate);
         ManualClock clock;
-        const auto results =
-            run_steps(name, backend, size, "random", 1,
-                      injection.options(clock))[0];
+        const auto results = run_steps(name, backend, size, "random", 1,
+                                       injection.options(clock))[0];
         if (!injection.hit) break;
         std::size_t failed = 0;
         const RankResult* finished = nullptr;
@@ -201,8 +199,7 @@ TEST(Gtopk, LosesNothingOnTheVectorThatBreaksTheTree) {
     std::vector<std::vector<float>> sum(4);
     run_ranks(ranks, [&](std::size_t r) {
       Exchanger exchanger;
-      exchanger.reduce(name, *ranks[r], lists[r],
-                       {.n = 16, .k = 1});
+      exchanger.reduce(name, *ranks[r], lists[r], {.n = 16, .k = 1});
       sum[r] = exchanger.sum();
       returned[r] = exchanger.returned();
     });

@@ -66,8 +66,7 @@ void expect_law(const std::vector<std::vector<Step>>& ranks) {
 
 // Plan, sparsifier and collective; on a backend.
 using Way = std::tuple<std::string, std::string, std::string>;
-class Sync
-    : public ::testing::TestWithParam<std::tuple<Way, std::string>> {};
+class Sync : public ::testing::TestWithParam<std::tuple<Way, std::string>> {};
 
 TEST_P(Sync, LosesNothingInAnyOrder) {
   const auto& [plan, sparsifier, collective] = std::get<0>(GetParam());
@@ -271,8 +270,7 @@ TEST(GradientSync, SaysWhatIsWrong) {
   EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
                std::invalid_argument);
   options.plan = plan_of({});
-  options.plan.buckets[0].tensors.push_back(
-      options.plan.buckets[0].tensors[0]);
+  options.plan.buckets[0].tensors.push_back(options.plan.buckets[0].tensors[0]);
   EXPECT_THROW(GradientSync(*ranks[0], *backend, kTensors, options),
                std::invalid_argument);
   options.plan = plan_of({});

@@ -7,8 +7,8 @@
 namespace sluice::testing {
 namespace {
 
-// What must be sized before it is sent, the bytes themselves, and one small read
-// per step; whatever the number of tensors.
+// What must be sized before it is sent, the bytes themselves, and one small
+// read per step; whatever the number of tensors.
 TEST(SyncOnADevice, AsksTheHostOnlyForWhatIsSent) {
   for (const std::string plan : {"single", "layerwise"}) {
     auto ranks = make_thread_ranks(2);
@@ -95,8 +95,8 @@ TEST(GradientSync, TakesAnyTypeAndStride) {
         std::vector<float> wide(kRows * kCols);
         std::vector<std::uint16_t> narrow(kRows * kCols);
         const auto value = [](std::size_t rank, std::size_t i, std::size_t j) {
-          return static_cast<float>(static_cast<int>(
-                     mix64(rank, i, j) % 64)) - 32;
+          return static_cast<float>(static_cast<int>(mix64(rank, i, j) % 64)) -
+                 32;
         };
         for (std::size_t i = 0; i < kRows; ++i) {
           for (std::size_t j = 0; j < kCols; ++j) {
@@ -169,13 +169,12 @@ class Replan : public ::testing::TestWithParam<std::string> {};
 // Law 1 over a change of plan: what one plan left in the residuals another one
 // delivers, dense buckets included.
 TEST_P(Replan, LosesNothing) {
-  const std::vector<Plan> plans = {
-      plan_for("layerwise", "topk", "balanced"),
-      plan_for("single", "adtopk", "allgather"),
-      plan_for("layerwise", "none", "dense"),
-      plan_for("size=3k", "topk", "oktopk"),
-      plan_for("single", "none", "dense-bf16"),
-      plan_for("layerwise", "topk", "balanced")};
+  const std::vector<Plan> plans = {plan_for("layerwise", "topk", "balanced"),
+                                   plan_for("single", "adtopk", "allgather"),
+                                   plan_for("layerwise", "none", "dense"),
+                                   plan_for("size=3k", "topk", "oktopk"),
+                                   plan_for("single", "none", "dense-bf16"),
+                                   plan_for("layerwise", "topk", "balanced")};
   constexpr std::size_t kRanks = 3;
   auto ranks = make_thread_ranks(kRanks);
   const std::size_t n = total_size();

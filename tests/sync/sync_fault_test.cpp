@@ -81,15 +81,14 @@ TEST(SyncFaults, ANonFiniteGradientStopsAllRanks) {
   });
   for (const std::string& error : errors) {
     EXPECT_NE(error.find("rank 1 stopped the job"), std::string::npos) << error;
-    EXPECT_NE(error.find("1 entries that are not in step 7"),
-              std::string::npos)
+    EXPECT_NE(error.find("1 entries that are not in step 7"), std::string::npos)
         << error;
   }
   EXPECT_EQ(clock.now(), Engine::Clock::time_point());  // nobody waited
 }
 
-// Sums that overflow are seen, whatever carries them. (A mean of lists is made of
-// shares, which do not.)
+// Sums that overflow are seen, whatever carries them. (A mean of lists is made
+// of shares, which do not.)
 TEST(SyncFaults, SumsThatOverflowAreSkippedEverywhere) {
   for (const std::string collective :
        {"balanced", "sparcml-rd", "gtopk-tree", "oktopk", "dense"}) {

@@ -18,7 +18,9 @@ inline const std::vector<TensorInfo> kTensors = {
     {"a.weight", {20, 30}}, {"a.bias", {20}}, {"b.weight", {10, 20, 3, 3}},
     {"b.bias", {10}},       {"empty", {0}},   {"c.weight", {50, 10}}};
 
-inline std::size_t size_of(const TensorInfo& t) { return shape3(t.dims).size(); }
+inline std::size_t size_of(const TensorInfo& t) {
+  return shape3(t.dims).size();
+}
 
 inline std::size_t total_size() {
   std::size_t n = 0;
@@ -84,10 +86,10 @@ class DeviceGradients {
   void announce(GradientSync& sync, std::size_t tensor) {
     std::size_t base = 0;
     for (std::size_t t = 0; t < tensor; ++t) base += size_of(kTensors[t]);
-    sync.ready(tensor,
-               contiguous_view(data_.data<float>() + base,
-                               kTensors[tensor].dims),
-               event_);
+    sync.ready(
+        tensor,
+        contiguous_view(data_.data<float>() + base, kTensors[tensor].dims),
+        event_);
   }
   void announce_all(GradientSync& sync) {
     for (std::size_t t = kTensors.size(); t-- > 0;) announce(sync, t);

@@ -141,15 +141,16 @@ void run_momentum(const MomentumPass& pass, ThreadPool& pool,
 
 void run_scatter(const ScatterPass& pass) {
   for (const SparseView& list : pass.lists) {
-    for_ranges(list, pass.targets, [&](const MemoryRange& range,
-                                       std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i) {
-        float& target = range.data[list.indices[i] - range.base];
-        target = pass.op == ScatterOp::kZero
-                     ? 0.0F
-                     : target + pass.scale * list.values[i];
-      }
-    });
+    for_ranges(
+        list, pass.targets,
+        [&](const MemoryRange& range, std::size_t first, std::size_t last) {
+          for (std::size_t i = first; i < last; ++i) {
+            float& target = range.data[list.indices[i] - range.base];
+            target = pass.op == ScatterOp::kZero
+                         ? 0.0F
+                         : target + pass.scale * list.values[i];
+          }
+        });
   }
 }
 
@@ -157,14 +158,16 @@ void run_gather(const GatherPass& pass) {
   // Each entry waits for memory of its own; those ahead may be on their way.
   constexpr std::size_t kAhead = 16;
   std::fill_n(pass.values, *pass.at.count, 0.0F);
-  for_ranges(pass.at, pass.sources, [&](const MemoryRange& range,
-                                        std::size_t first, std::size_t last) {
-    for (std::size_t i = first; i < last; ++i) {
-      const std::size_t ahead = std::min(i + kAhead, last - 1);
-      __builtin_prefetch(range.data + (pass.at.indices[ahead] - range.base));
-      pass.values[i] = range.data[pass.at.indices[i] - range.base];
-    }
-  });
+  for_ranges(
+      pass.at, pass.sources,
+      [&](const MemoryRange& range, std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) {
+          const std::size_t ahead = std::min(i + kAhead, last - 1);
+          __builtin_prefetch(range.data +
+                             (pass.at.indices[ahead] - range.base));
+          pass.values[i] = range.data[pass.at.indices[i] - range.base];
+        }
+      });
 }
 
 void run_pack(const PackPass& pass, ThreadPool& pool) {

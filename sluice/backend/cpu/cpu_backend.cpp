@@ -174,9 +174,9 @@ void CpuBackend::encode(Stream& stream, const EncodePass& pass) {
 }
 
 void CpuBackend::decode(Stream& stream, const DecodePass& pass) {
-  *pass.result = as_cpu(stream).coder.decode({pass.in, pass.bytes}, pass.segments,
-                               {pass.indices, pass.capacity},
-                               {pass.values, pass.capacity}, pass.starts);
+  *pass.result = as_cpu(stream).coder.decode(
+      {pass.in, pass.bytes}, pass.segments, {pass.indices, pass.capacity},
+      {pass.values, pass.capacity}, pass.starts);
 }
 
 }  // namespace

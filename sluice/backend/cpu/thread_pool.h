@@ -21,8 +21,8 @@ class ThreadPool {
   std::size_t size() const { return workers_.size() + 1; }
 
   // Calls f(task) for every task in [0, tasks), in any order and on any thread,
-  // and returns when all are done. Throws what the first task that failed threw;
-  // tasks not yet begun are left out then.
+  // and returns when all are done. Throws what the first task that failed
+  // threw; tasks not yet begun are left out then.
   template <class F>
   void run(std::size_t tasks, F&& f) {
     if (tasks <= 1 || workers_.empty()) {

@@ -214,8 +214,12 @@ WireError Coder::read_part(const WirePart& part, const Part& place, Reader& in,
     at = std::lower_bound(at, mine.end(), end);
     starts[s + 1] = first + static_cast<std::uint64_t>(at - mine.begin());
   }
-  return read_values(kernels_, static_cast<ValueForm>(part.value_form), in,
-                     {starts, forms.size() + 1}, values);
+  const auto value_form = static_cast<ValueForm>(part.value_form);
+  error =
+      read_values(kernels_, value_form, in, {starts, forms.size() + 1}, values);
+  // They have been read all the same.
+  const bool allowed = value_form == ValueForm::kFp32 && forms[0].sums;
+  return error == WireError::kValueFinite && allowed ? WireError::kNone : error;
 }
 
 WireError Coder::read_all(std::span<const std::byte> in,

@@ -96,22 +96,6 @@ WireError read_halves(ValueForm form, const std::byte* in,
 
 }  // namespace
 
-std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
-                        ValueForm form) {
-  switch (form) {
-    case ValueForm::kFp32:
-      return 4 * count;
-    case ValueForm::kBf16:
-    case ValueForm::kFp16:
-      return 2 * count;
-    case ValueForm::kOne:
-      return 4 * segments;
-    case ValueForm::kTwoBit:
-      return 4 * kTable * segments + 8 * words_for(2 * count);
-  }
-  return 0;
-}
-
 bool write_values(const WireKernels& kernels, ValueForm form,
                   const float* values, std::span<const std::uint64_t> starts,
                   std::byte* out) {

@@ -10,13 +10,9 @@
 
 namespace sluice::cpu::wire {
 
-// Bytes of the section.
-std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
-                        ValueForm form);
-
-// Writes so many bytes. `starts` are of the part's segments, and one more;
-// `values` is where the first entry of the message stands. False if a table
-// form cannot carry the values.
+// Writes value_bytes() bytes. `starts` are of the part's segments, and one
+// more; `values` is where the first entry of the message stands. False if a
+// table form cannot carry the values.
 bool write_values(const WireKernels& kernels, ValueForm form,
                   const float* values, std::span<const std::uint64_t> starts,
                   std::byte* out);

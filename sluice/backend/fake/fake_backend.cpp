@@ -33,8 +33,8 @@ class DeviceMemory {
   DeviceMemory()
       : file_(memfd_create("sluice-fake-device", MFD_CLOEXEC)),
         told_(static_cast<std::byte*>(
-            map(kMemory, PROT_NONE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1))) {
+            map(kMemory, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                -1))) {
     if (file_ < 0 || ftruncate(file_, kMemory) != 0) throw std::bad_alloc();
     own_ = static_cast<std::byte*>(map(kMemory, PROT_READ | PROT_WRITE,
                                        MAP_SHARED | MAP_NORESERVE, file_));
@@ -225,18 +225,17 @@ class FakeDeviceBackend final : public Backend {
     own.indices = at(pass.indices);
     own.values = at(pass.values);
     own.starts = at(pass.starts);
-    enqueue(stream,
-            [=, this, tasks = owned(pass.segments)](Stream& s) mutable {
-              own.segments = tasks;
-              cpu_->select(s, own);
-            });
+    enqueue(stream, [=, this, tasks = owned(pass.segments)](Stream& s) mutable {
+      own.segments = tasks;
+      cpu_->select(s, own);
+    });
   }
   void momentum(Stream& stream, const MomentumPass& pass) override {
-    enqueue(stream, [this, own = pass,
-                     tasks = owned(pass.tasks)](Stream& s) mutable {
-      own.tasks = tasks;
-      cpu_->momentum(s, own);
-    });
+    enqueue(stream,
+            [this, own = pass, tasks = owned(pass.tasks)](Stream& s) mutable {
+              own.tasks = tasks;
+              cpu_->momentum(s, own);
+            });
   }
   void quantize(Stream& stream, const QuantizePass& pass) override {
     QuantizePass own = pass;
@@ -285,10 +284,11 @@ class FakeDeviceBackend final : public Backend {
     own.starts = at(pass.starts);
     own.out = at(pass.out);
     own.written = at(pass.written);
-    enqueue(stream, [=, this, forms = copied(pass.segments)](Stream& s) mutable {
-      own.segments = forms;
-      cpu_->encode(s, own);
-    });
+    enqueue(stream,
+            [=, this, forms = copied(pass.segments)](Stream& s) mutable {
+              own.segments = forms;
+              cpu_->encode(s, own);
+            });
   }
   void decode(Stream& stream, const DecodePass& pass) override {
     DecodePass own = pass;
@@ -297,10 +297,11 @@ class FakeDeviceBackend final : public Backend {
     own.values = at(pass.values);
     own.starts = at(pass.starts);
     own.result = at(pass.result);
-    enqueue(stream, [=, this, forms = copied(pass.segments)](Stream& s) mutable {
-      own.segments = forms;
-      cpu_->decode(s, own);
-    });
+    enqueue(stream,
+            [=, this, forms = copied(pass.segments)](Stream& s) mutable {
+              own.segments = forms;
+              cpu_->decode(s, own);
+            });
   }
 
  private:

@@ -116,7 +116,7 @@ struct Case {
   const Options& options;
   double density;
   Workload load;  // u: on average
-  double beta;        // seconds per byte, 0 if nobody knows
+  double beta;    // seconds per byte, 0 if nobody knows
 };
 
 // Fewest bytes that a rank receives on average; 0 where there is no bound: for

@@ -72,10 +72,10 @@ void GradientSource::check(const std::string& name) {
           "[bench] no data '", name, "'; known: ", known, "or a .npy file");
 }
 
-void GradientSource::fill(std::span<float> out, std::uint64_t step, float scale,
-                          cpu::ThreadPool& pool) const {
+void GradientSource::fill(std::span<float> out, std::uint64_t step,
+                          float scale) const {
   const std::size_t runs = (out.size() + kRun - 1) / kRun;
-  pool.run(runs, [&](std::size_t run) {
+  for (std::size_t run = 0; run < runs; ++run) {
     const std::size_t begin = run * kRun;
     const std::size_t end = std::min(out.size(), begin + kRun);
     if (is_file(name_)) {
@@ -94,7 +94,7 @@ void GradientSource::fill(std::span<float> out, std::uint64_t step, float scale,
         out[i] = scale * pool_[offset + i - begin];
       }
     }
-  });
+  }
 }
 
 }  // namespace sluice

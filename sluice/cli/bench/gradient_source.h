@@ -7,8 +7,6 @@
 #include <string_view>
 #include <vector>
 
-#include "sluice/backend/cpu/thread_pool.h"
-
 namespace sluice {
 
 // Gradients for benchmarks: randn, laplace, t3, equal, zeros (99.95 %), ramp,
@@ -22,8 +20,7 @@ class GradientSource {
   const std::vector<std::size_t>& dims() const { return dims_; }
   std::size_t size() const { return n_; }
   // The gradient of a step, times `scale`.
-  void fill(std::span<float> out, std::uint64_t step, float scale,
-            cpu::ThreadPool& pool) const;
+  void fill(std::span<float> out, std::uint64_t step, float scale) const;
 
   static const std::vector<std::string>& names();
   // Throws like the constructor, without making anything.

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <memory>
 
+#include "sluice/backend/floor.h"
 #include "sluice/cli/bench/bench.h"
-#include "sluice/cli/bench/floor.h"
 #include "sluice/cli/bench/gradient_source.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/table.h"
@@ -54,10 +54,9 @@ class Bench {
       : options_(options),
         threads_(threads),
         source_(data, n),
-        pool_(threads),
         backend_(make_cpu_backend({threads, ""})),
         stream_(backend_->make_stream()),
-        floor_(pool_),
+        floor_(threads),
         data_(data) {
     set_dims();
     n_ = shape3(dims_).size();
@@ -97,7 +96,6 @@ class Bench {
   const Options& options_;
   std::size_t threads_;
   GradientSource source_;
-  cpu::ThreadPool pool_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Stream> stream_;
   Floor floor_;
@@ -121,7 +119,7 @@ void Bench::step(Feedback& feedback, Codec& codec, double density,
   const double drift =
       0.8 + 0.45 * static_cast<double>(mix64(step_) % 1000) / 1000;
   scale_ *= scale_ * drift > 4 || scale_ * drift < 0.25 ? 1 / drift : drift;
-  source_.fill({g, n_}, step_, static_cast<float>(scale_), pool_);
+  source_.fill({g, n_}, step_, static_cast<float>(scale_));
   const double floor = floor_.time(floor_memory_.data<float>(), g, n_);
 
   const TensorView view = contiguous_view(g, dims_);

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <memory>
 
-#include "sluice/backend/cpu/wire_values.h"
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/bench/gradient_source.h"
 #include "sluice/cli/commands.h"
@@ -68,7 +67,7 @@ Row time_codec(Backend& backend, Stream& stream, Feedback& feedback,
   const auto values = static_cast<ValueForm>(part.value_form);
   const std::size_t index_bytes = message.size() - sizeof(WireHeader) -
                                   sizeof(WirePart) -
-                                  cpu::wire::value_bytes(part.count, 1, values);
+                                  value_bytes(part.count, 1, values);
   const auto k = static_cast<double>(block.count());
   const auto n = static_cast<double>(block.dense_size());
   return {{"codec", spec},
@@ -105,7 +104,6 @@ const std::vector<Column> kColumns = {
 
 void run(const Options& o) {
   const GradientSource source(o.data, parse_size(o.size));
-  cpu::ThreadPool pool(1);
   auto backend = make_cpu_backend({1, ""});
   auto stream = backend->make_stream();
   std::vector<std::size_t> dims = source.dims();
@@ -124,7 +122,7 @@ void run(const Options& o) {
           {*backend, arena, bucket, make_sparsifier(o.sparsifier), values});
       std::vector<double> selects;
       for (std::uint64_t step = 0; step < 6; ++step) {
-        source.fill({gradient.data<float>(), n}, step, 1, pool);
+        source.fill({gradient.data<float>(), n}, step, 1);
         const TensorView view = contiguous_view(gradient.data(), dims);
         const Stopwatch watch;
         feedback->select(*stream, {&view, 1}, {step, 0, density, 1});

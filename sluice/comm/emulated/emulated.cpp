@@ -53,8 +53,8 @@ class Emulated final : public Engine {
         std::max(link_.slow_down(rank()), link_.slow_down(peer));
     const Stamp stamp = {
         std::max(now(), send_port_),
-        seconds(slow * (link_.alpha +
-                        link_.beta * static_cast<double>(frame.bytes().size())))};
+        seconds(slow * (link_.alpha + link_.beta * static_cast<double>(
+                                                       frame.bytes().size())))};
     send_port_ = stamp.start + stamp.duration;
     Frame before = pool_.get(sizeof(stamp));
     std::memcpy(before.payload().data(), &stamp, sizeof(stamp));

@@ -142,8 +142,8 @@ class MpiEngine final : public Engine {
     }
   }
 
-  // After an error a sum of some rank may be outstanding for ever, and MPI would
-  // match it with the next one of another.
+  // After an error a sum of some rank may be outstanding for ever, and MPI
+  // would match it with the next one of another.
   void rebuild() override { sums_ = false; }
 
   // By memory that is not the caller's: a late sum still writes there.

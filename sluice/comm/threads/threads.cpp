@@ -73,8 +73,8 @@ class ThreadEngine final : public Engine {
                           ? Fate::kDeliver
                           : o.fault(o.context, rank_, peer, number);
     if (fate == Fate::kDrop) return;
-    hub_->box(rank_, peer).push(fate == Fate::kCorrupt ? damaged(frame)
-                                                       : frame);
+    hub_->box(rank_, peer)
+        .push(fate == Fate::kCorrupt ? damaged(frame) : frame);
     Seat& seat = hub_->seats[peer];
     ++seat.arrived;
     seat.waits = false;
@@ -117,8 +117,7 @@ class ThreadEngine final : public Engine {
   // A copy: others may hold the same frame.
   Frame damaged(const Frame& frame) {
     Frame copy = pool_.get(frame.payload().size());
-    std::copy(frame.bytes().begin(), frame.bytes().end(),
-              copy.bytes().begin());
+    std::copy(frame.bytes().begin(), frame.bytes().end(), copy.bytes().begin());
     copy.bytes()[copy.bytes().size() / 2] ^= std::byte{0x10};
     return copy;
   }
