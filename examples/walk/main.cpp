@@ -1,6 +1,6 @@
 // The whole walk of a gradient, on ranks that are threads of this program:
-// select, exchange, apply, vote, commit. Under MPI only the communicator would
-// be another one.
+// select, exchange, apply, vote, commit. MPI would change the communicator
+// only.
 
 #include <cmath>
 #include <cstdio>
@@ -22,7 +22,6 @@ constexpr std::size_t kRows = 256;
 constexpr std::size_t kColumns = 512;
 constexpr std::size_t kSize = kRows * kColumns;
 constexpr std::uint64_t kSteps = 5;
-constexpr double kDensity = 0.01;
 
 // Sums over the ranks, to see that nothing is lost.
 struct Ledger {
@@ -68,7 +67,7 @@ void train(Communicator& comm, Ledger& ledger) {
     const TensorView view = contiguous_view(gradient.data(), dims);
 
     // Select: the residual takes the gradient, the largest of each row leave.
-    feedback->select(stream, {&view, 1}, {step, kSteps, kDensity, 1});
+    feedback->select(stream, {&view, 1}, {step, kSteps, 0.01, 1});
 
     // Exchange: everybody's block, summed; the same bits on all ranks.
     collective->reduce(comm, context,
