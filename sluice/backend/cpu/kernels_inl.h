@@ -242,12 +242,12 @@ inline __attribute__((always_inline)) bool stream_word(
 template <class V, Mode kMode, bool kSigned>
 inline __attribute__((always_inline)) void stream_span(
     const StreamArgs& a, std::size_t i, std::size_t end, std::uint32_t rec,
-    std::uint32_t hi, StreamResult& out) {
+    std::uint32_t hi, bool words, StreamResult& out) {
   constexpr std::size_t kW = V::kWidth;
   const std::uint32_t flip = sign_flip(a.source.sign);
   const typename V::I vrec = V::broadcast_int(rec);
   if constexpr (V::kHitWords) {
-    for (; a.many && i + 4 * kW <= end; i += 4 * kW) {
+    for (; words && i + 4 * kW <= end; i += 4 * kW) {
       if (stream_word<V, kMode, kSigned>(a, i, rec, hi, flip, out)) continue;
       for (std::size_t j = i; j < i + 4 * kW; j += kW) {
         record<V, kMode, kSigned>(
@@ -296,6 +296,7 @@ StreamResult stream_as(const StreamArgs& args) {
   // would have every field read again after each of them.
   const StreamArgs a = args;
   StreamResult out;
+  std::size_t before = 0;  // recorded before the last block
   for (std::size_t i = 0; i < a.n; i += kBlock) {
     const std::size_t end = i + kBlock < a.n ? i + kBlock : a.n;
     std::uint32_t rec = a.lo;
@@ -309,8 +310,12 @@ StreamResult stream_as(const StreamArgs& args) {
       rec = hi = kInfKey;
     }
     const std::size_t vector_end = i + (end - i) / V::kWidth * V::kWidth;
-    stream_span<V, kMode, kSigned>(a, i, vector_end, rec, hi, out);
-    stream_span<Scalar, kMode, kSigned>(a, vector_end, end, rec, hi, out);
+    // Walking bits pays up to about one hit per word: go by the last block.
+    const bool words = a.many && out.recorded - before < kBlock / 24;
+    before = out.recorded;
+    stream_span<V, kMode, kSigned>(a, i, vector_end, rec, hi, words, out);
+    stream_span<Scalar, kMode, kSigned>(a, vector_end, end, rec, hi, false,
+                                        out);
   }
   return out;
 }
