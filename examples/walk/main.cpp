@@ -48,7 +48,7 @@ double sum_of(const std::vector<float>& values) {
 void train(Communicator& comm, Ledger& ledger) {
   // Memory of a device, here the CPU's: residuals, and one bucket of one
   // tensor.
-  const auto backend = make_cpu_backend({.threads = 1});
+  const auto backend = make_cpu_backend({1, ""});
   const std::vector<std::size_t> dims = {kRows, kColumns};
   Bucket bucket;
   bucket.add(0, shape3(dims), 0);
@@ -65,7 +65,6 @@ void train(Communicator& comm, Ledger& ledger) {
     std::vector<float> gradient = gradient_of(comm.rank(), step);
     ledger.gradients += sum_of(gradient);
     const TensorView view = contiguous_view(gradient.data(), dims);
-
     // Select: the residual takes the gradient, the largest of each row leave.
     feedback->select(stream, {&view, 1}, {step, kSteps, 0.01, 1});
 
@@ -107,8 +106,7 @@ int main() {
     threads.emplace_back([&, r] { train(*ranks[r], ledgers[r]); });
   }
   for (std::thread& thread : threads) thread.join();
-  double owed = 0;
-  double have = 0;
+  double owed = 0, have = 0;
   for (const Ledger& l : ledgers) {
     owed += l.gradients;
     have += l.delivered + l.kept;  // every rank got the mean

@@ -1,5 +1,7 @@
 #include "sluice/collective/cltk.h"
 
+#include <algorithm>
+
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/ring.h"
 #include "sluice/core/error.h"
@@ -31,18 +33,19 @@ void Cltk::run(Communicator& comm, ExchangeContext& context,
   context.rest_at(mine, indices, {rest_.data(), count});
   extra_.reset(count);
   std::size_t extra = 0;
-  std::size_t at = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t j = indices[i];
-    while (at < selected.size() && selected.indices[at] < j) ++at;
-    const bool has = at < selected.size() && selected.indices[at] == j;
-    sum_.values()[i] = has ? selected.values[at] + rest_[i] : rest_[i];
-    extra_.indices()[extra] = j;
+    sum_.values()[i] = rest_[i];
+    extra_.indices()[extra] = indices[i];
     extra_.values()[extra] = -rest_[i];
     extra += rest_[i] != 0 ? 1U : 0U;
   }
   extra_.shrink(extra);
-  outside(selected, indices, outside_);
+  split(selected, indices, inside_, outside_);
+  const std::uint32_t* at = indices.data();
+  for (std::size_t i = 0; i < inside_.size(); ++i) {
+    at = std::lower_bound(at, indices.data() + count, inside_.indices()[i]);
+    sum_.values()[at - indices.data()] += inside_.values()[i];
+  }
   out.returned.lists = {extra_.view(), outside_.view()};
   const std::span<float> values(sum_.values(), count);
   ring_sum(comm, values, values, kValues);

@@ -25,7 +25,8 @@ class Cltk final : public SparseAllreduce {
 
   HostList sum_;
   Array<float> rest_;
-  HostList extra_;    // delivered although it was not selected
+  HostList extra_;  // delivered although it was not selected
+  HostList inside_;
   HostList outside_;  // selected, but not delivered
 };
 

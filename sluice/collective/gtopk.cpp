@@ -2,35 +2,39 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
 
 #include "sluice/collective/patterns.h"
 
 namespace sluice {
-namespace {
-
-// Leaves of `alive` what no cut has touched.
-void drop_cut(HostList& alive, const ListView& kept, HostList& scratch) {
-  inside(alive, kept.indices, scratch);
-  std::swap(alive, scratch);
-}
-
-}  // namespace
-
 void MergeAndCut::start(const ListView& first, std::uint64_t k) {
   list_ = first;
   k_ = std::max<std::uint64_t>(k, first.size());
 }
 
-void MergeAndCut::add(const ListView& other, std::uint64_t k, bool mine_first) {
+void MergeAndCut::add(const ListView& other, std::uint64_t k, bool mine_first,
+                      HostList* rest) {
   if (mine_first) {
     merge(list_, other, whole_);
   } else {
     merge(other, list_, whole_);
   }
   k_ = std::max(k_, k);
-  largest(whole_, k_, kept_);
+  largest(whole_, k_, kept_, rest);
   list_ = kept_;
+}
+
+// What the last cut has touched leaves the masks; a rank's own returns to it.
+void Gtopk::drop_cut(bool folds, Pieces& returned) {
+  const std::span<const std::uint32_t> kept = list_.list().indices;
+  HostList& cut = cuts_[cut_++];
+  split(alive_, kept, scratch_, cut);
+  std::swap(alive_, scratch_);
+  returned.lists.push_back(cut.view());
+  if (!folds) return;
+  split(partners_, kept, scratch_, result_);
+  std::swap(partners_, scratch_);
 }
 
 void Gtopk::run(Communicator& comm, ExchangeContext& context,
@@ -56,19 +60,20 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
     coder.decode(comm, fold.partner(), comm.receive(fold.partner(), kUnfold),
                  mine.n(), alive_, ValueForm::kOne);
     std::swap(result_, scratch_);
-    outside(selected, {alive_.indices(), alive_.size()}, returned_);
+    split(selected, ListView(alive_).indices, scratch_, partners_);
     out.sum.lists.push_back(result_.view());
-    out.returned.lists.push_back(returned_.view());
+    out.returned.lists.push_back(partners_.view());
     return;
   }
   alive_.assign(selected);
   partners_.clear();
+  cut_ = 0;
+  cuts_.resize(1 + static_cast<std::size_t>(std::bit_width(fold.power)));
   if (fold.proxy()) {
     const std::uint64_t k = receive_ranked(coder, comm, fold.partner(), kFold,
                                            mine.forms, partners_);
     list_.add(partners_, k, false);
-    drop_cut(alive_, list_.list(), scratch_);
-    drop_cut(partners_, list_.list(), scratch_);
+    drop_cut(true, out.returned);
   }
   for (std::size_t bit = 1; bit < fold.power; bit *= 2) {
     const std::size_t peer = fold.real_rank(fold.virtual_rank() ^ bit);
@@ -78,8 +83,7 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
         coder, comm, peer, phase,
         bit > 1 || fold.is_proxy(peer) ? sums : mine.forms, result_);
     list_.add(result_, k, comm.rank() < peer);
-    drop_cut(alive_, list_.list(), scratch_);
-    if (fold.proxy()) drop_cut(partners_, list_.list(), scratch_);
+    drop_cut(fold.proxy(), out.returned);
   }
   if (fold.proxy()) {
     send(fold.partner(), kUnfold, true);
@@ -87,9 +91,7 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
         comm, {partners_.indices(), partners_.size()}, mine.n());
     comm.send(fold.partner(), kUnfold, frame);
   }
-  outside(selected, {alive_.indices(), alive_.size()}, returned_);
   out.sum.lists.push_back(list_.kept().view());
-  out.returned.lists.push_back(returned_.view());
 }
 
 void GtopkTree::run(Communicator& comm, ExchangeContext& context,
@@ -115,9 +117,8 @@ void GtopkTree::run(Communicator& comm, ExchangeContext& context,
     const std::uint64_t k =
         receive_ranked(coder, comm, rank + step, phase,
                        step == 1 ? mine.forms : sums, scratch_);
-    list_.add(scratch_, k, true);
     if (cuts_.size() == cuts) cuts_.emplace_back();
-    outside(list_.whole(), list_.list().indices, cuts_[cuts++]);
+    list_.add(scratch_, k, true, &cuts_[cuts++]);
   }
   // Down the same tree, as it came.
   Frame frame;
@@ -137,10 +138,10 @@ void GtopkTree::run(Communicator& comm, ExchangeContext& context,
   // Own entries outside the result stay with their owner; cut sums whose index
   // is in it have no owner left but the one who cut them.
   const std::span<const std::uint32_t> kept = ListView(result_).indices;
-  outside(selected, kept, returned_);
+  split(selected, kept, scratch_, returned_);
   out.returned.lists.push_back(returned_.view());
   for (std::size_t c = 0; c < cuts; ++c) {
-    inside(cuts_[c], kept, scratch_);
+    split(cuts_[c], kept, scratch_, unused_);
     std::swap(cuts_[c], scratch_);
     out.returned.lists.push_back(cuts_[c].view());
   }

@@ -9,15 +9,14 @@ class MergeAndCut {
  public:
   void start(const ListView& first, std::uint64_t k);
   // Each side cutting by its own k would make ranks disagree, so the larger one
-  // counts.
-  void add(const ListView& other, std::uint64_t k, bool mine_first);
+  // counts. `rest`, if any, gets what is cut.
+  void add(const ListView& other, std::uint64_t k, bool mine_first,
+           HostList* rest = nullptr);
 
   const ListView& list() const { return list_; }
   // The same, once something has been added.
   const HostList& kept() const { return kept_; }
   std::uint64_t k() const { return k_; }
-  // The last sum before it was cut.
-  const HostList& whole() const { return whole_; }
 
  private:
   ListView list_;
@@ -48,12 +47,15 @@ class Gtopk final : public SparseAllreduce {
   void run(Communicator& comm, ExchangeContext& context,
            const Contribution& mine, Delivery& out) override;
 
+  void drop_cut(bool folds, Pieces& returned);
+
   MergeAndCut list_;
   HostList alive_;     // own entries of which no share has been cut yet
   HostList partners_;  // the same of the rank that is folded into this one
   HostList result_;
   HostList scratch_;
-  HostList returned_;
+  std::vector<HostList> cuts_;  // own entries, as they were cut
+  std::size_t cut_ = 0;
 };
 
 // gTop-k by a binary tree and a broadcast, as first published, made lossless: a
@@ -78,6 +80,7 @@ class GtopkTree final : public SparseAllreduce {
   std::vector<HostList> cuts_;  // partial sums that this rank cut
   HostList result_;
   HostList scratch_;
+  HostList unused_;
   HostList returned_;
 };
 

@@ -78,18 +78,19 @@ class HostList {
 // a + b; an index that both have gets a's value plus b's.
 void merge(const ListView& a, const ListView& b, HostList& out);
 
-// The sum of all lists, in an order that only their number decides, in
-// lists[0]; the others are used up. No lists: nothing happens.
+// The sum of all lists, added in their order, in lists[0]; the others are used
+// up. No lists: nothing happens.
 void merge_all(std::vector<HostList>& lists, HostList& scratch);
 
-// The k entries of largest magnitude, ties to the lower index.
-void largest(const ListView& list, std::size_t k, HostList& out);
+// The k entries of largest magnitude, ties to the lower index; `rest`, if any,
+// gets the others.
+void largest(const ListView& list, std::size_t k, HostList& out,
+             HostList* rest = nullptr);
 
-// The entries of a whose index is (is not) in the sorted `indices`.
-void inside(const ListView& a, std::span<const std::uint32_t> indices,
-            HostList& out);
-void outside(const ListView& a, std::span<const std::uint32_t> indices,
-             HostList& out);
+// The entries of a whose index is in the sorted `indices`, and those whose
+// index is not.
+void split(const ListView& a, std::span<const std::uint32_t> indices,
+           HostList& inside, HostList& outside);
 
 // The entries with begin <= index < end, where they are.
 ListView slice(const ListView& a, std::uint64_t begin, std::uint64_t end);

@@ -143,8 +143,9 @@ std::uint64_t Oktopk::sum_regions(Communicator& comm, ListCoder& coder,
         k, receive_ranked(coder, comm, peer, kPush, forms_, lists_[peer]));
   });
   merge_all(lists_, scratch_);
-  mine_.clear();
-  mine_.append(lists_[0], static_cast<std::uint32_t>(b[me]));
+  std::swap(mine_, lists_[0]);
+  const auto first = static_cast<std::uint32_t>(b[me]);
+  for (std::size_t i = 0; i < mine_.size(); ++i) mine_.indices()[i] += first;
   return std::min(k, mine.n());
 }
 
@@ -231,15 +232,14 @@ void Oktopk::level(Communicator& comm, ListCoder& coder, std::uint64_t n) {
 
 void Oktopk::deliver_above(Communicator& comm, ListCoder& coder,
                            std::uint64_t n, std::uint64_t k) {
-  scratch_.reset(mine_.size());
   std::size_t picked = 0;
   for (std::size_t i = 0; i < mine_.size(); ++i) {
-    scratch_.indices()[picked] = mine_.indices()[i];
-    scratch_.values()[picked] = mine_.values()[i];
-    picked += std::abs(double(mine_.values()[i])) >= next_.threshold ? 1U : 0U;
+    const float value = mine_.values()[i];
+    mine_.indices()[picked] = mine_.indices()[i];
+    mine_.values()[picked] = value;
+    picked += std::abs(double(value)) >= next_.threshold ? 1U : 0U;
   }
-  scratch_.shrink(picked);
-  std::swap(mine_, scratch_);
+  mine_.shrink(picked);
   agree_on_sizes(comm, k);
   const std::vector<std::uint64_t>& sizes = numbers_;
   const auto total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
@@ -271,7 +271,7 @@ void Oktopk::run(Communicator& comm, ExchangeContext& context,
   } else {
     deliver_above(comm, coder, mine.n(), k);
   }
-  outside(selected, ListView(sum_).indices, returned_);
+  split(selected, ListView(sum_).indices, scratch_, returned_);
   out.sum.lists.push_back(sum_.view());
   out.returned.lists.push_back(returned_.view());
 }

@@ -53,6 +53,13 @@ void SparcmlRd::run(Communicator& comm, ExchangeContext& context,
     const auto phase = kRounds + static_cast<std::uint32_t>(bit);
     send(peer, phase, bit > 1 || fold.proxy());
     receive(peer, phase, bit > 1 || fold.is_proxy(peer), other_);
+    // Nobody need merge the last two, unless somebody waits for one list.
+    if (bit > 1 && 2 * bit == fold.power && fold.rest == 0) {
+      const bool mine_first = comm.rank() < peer;
+      out.sum.lists = {(mine_first ? sum_ : other_).view(),
+                       (mine_first ? other_ : sum_).view()};
+      return;
+    }
     add(comm.rank() < peer);
   }
   if (fold.proxy()) send(fold.partner(), kUnfold, true);

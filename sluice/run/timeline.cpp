@@ -15,11 +15,11 @@ namespace {
 using Json = nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::string_view kLanes[] = {"compute", "select", "wire"};
+constexpr std::string_view kLanes[] = {"compute", "select", "exchange"};
 
 std::size_t lane_of(std::string_view what) {
   if (what == "select") return 1;
-  return what == "wire" || what == "apply" ? 2 : 0;
+  return what == "exchange" || what == "encode" || what == "apply" ? 2 : 0;
 }
 
 double microseconds(Clock::time_point t) {

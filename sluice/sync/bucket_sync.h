@@ -42,9 +42,11 @@ class BucketSync {
   void select(Stream& stream, const StepInfo& step);
   // See SparseAllreduce::unknown_network.
   virtual Network* unknown_network() { return nullptr; }
-  // Exchanges, and enqueues whatever can be applied before the vote.
   void exchange(Communicator& comm, ExchangeContext& context,
                 std::uint64_t step);
+  // Enqueues whatever can be applied before the vote: the mean over so many
+  // ranks.
+  virtual void apply(ExchangeContext&, std::size_t /*ranks*/) {}
   // Once the context's stream has come so far: throws CommError if a peer sent
   // what the device could not read.
   virtual void verify(Communicator&) {}

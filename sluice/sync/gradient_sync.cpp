@@ -384,9 +384,13 @@ class GradientSync::Impl {
       *network = *network_;
     }
     buckets_[b]->exchange(comm_, context_, step);
-    if (buckets_[b]->is_sparse()) tell_applied(b);
     report_.exchange_seconds += since(start);
     record("exchange", b, start);
+    if (!buckets_[b]->is_sparse()) return;
+    const auto exchanged = Clock::now();
+    buckets_[b]->apply(context_, comm_.size());
+    record("apply", b, exchanged);
+    tell_applied(b);
   }
 
   void decide() {
@@ -422,8 +426,11 @@ class GradientSync::Impl {
         buckets_[b]->roll_back(context_);
         continue;
       }
+      const auto start = Clock::now();
       buckets_[b]->commit(context_, heard_.totals[b]);
-      if (!buckets_[b]->is_sparse()) tell_applied(b);
+      if (buckets_[b]->is_sparse()) continue;
+      record("apply", b, start);
+      tell_applied(b);
     }
     // The others may not have come as far as to measure it.
     if (!commit) network_.reset();

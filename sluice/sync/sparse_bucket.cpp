@@ -26,6 +26,12 @@ class SparseBucket final : public BucketSync {
   bool is_sparse() const override { return true; }
   Network* unknown_network() override { return collective_->unknown_network(); }
 
+  void apply(ExchangeContext& context, std::size_t ranks) override {
+    context.apply(out_.sum, gradients_, 1.0F / static_cast<float>(ranks),
+                  bad_sums());
+    fetch_bad_sums(context);
+  }
+
   void verify(Communicator& comm) override { collective_->verify(comm); }
 
   StepReport report() const override {
@@ -64,9 +70,6 @@ class SparseBucket final : public BucketSync {
                         {feedback_->staged(), feedback_->forms(), k, step,
                          feedback_->residuals()},
                         out_);
-    context.apply(out_.sum, gradients_, 1.0F / static_cast<float>(comm.size()),
-                  bad_sums());
-    fetch_bad_sums(context);
   }
 
   void on_commit(ExchangeContext& context, std::uint64_t selected) override {

@@ -157,9 +157,12 @@ class Outputs(TrainTest):
         spans = [e for e in events if e["ph"] == "X"]
         self.assertEqual({e["pid"] for e in spans}, {0, 1})
         self.assertEqual({e["args"]["step"] for e in spans}, {3, 4})
-        self.assertLessEqual({"forward", "backward", "select", "wire", "apply", "wait", "optimizer"},
+        self.assertLessEqual({"forward", "backward", "select", "encode", "exchange", "apply", "wait", "optimizer"},
                              {e["name"] for e in spans})
         self.assertTrue(all(e["ts"] >= 0 and e["dur"] >= 0 for e in spans))
+        # Encoding is part of the exchange, and stands in its lane.
+        lanes = {e["name"]: e["tid"] for e in spans}
+        self.assertEqual(lanes["encode"], lanes["exchange"])
 
     def test_events(self):
         try:

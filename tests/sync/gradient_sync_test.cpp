@@ -297,7 +297,7 @@ TEST(GradientSync, TracesWhatHappens) {
   });
   const Trace& trace = traces[0];
   for (const std::string_view what :
-       {"backward", "select", "encode", "exchange", "wait"}) {
+       {"backward", "select", "encode", "exchange", "apply", "wait"}) {
     EXPECT_TRUE(std::any_of(trace.spans().begin(), trace.spans().end(),
                             [&](const Span& s) {
                               return s.what == what && s.end >= s.begin &&

@@ -100,7 +100,10 @@ Race::Race(const RaceOptions& options, Communicator& comm)
     if (lanes_.back().dense_word() == 2) {
       remainders_.resize(dense_.size());
     }
-    if (lanes_.back().algorithm->needs_rest()) rest_.resize(dense_.size());
+    if (lanes_.back().algorithm->needs_rest() && rest_.empty()) {
+      memory_ = backend_->allocate(dense_.size() * sizeof(float));
+      rest_ = {memory_.data<float>(), dense_.size()};
+    }
   }
   for (std::size_t j = 0; j < rest_.size(); ++j) {
     rest_[j] = normal_from(mix64(options.selections.seed, comm.rank(), j));

@@ -76,7 +76,8 @@ class Race {
   std::vector<float> dense_;       // what dense algorithms sum
   std::vector<float> mean_;        // of all
   std::vector<float> remainders_;  // for dense-bf16
-  std::vector<float> rest_;        // for cltk
+  Buffer memory_;                  // for cltk, as residuals are
+  std::span<float> rest_;          // of it
   HostList hidden_;                // what is selected, taken out of rest_
   std::vector<double> unions_;
 };
