@@ -73,6 +73,54 @@ TEST(SyncOnADevice, TakesNoListsToTheHost) {
   });
 }
 
+// Rows, one-value and two-bit forms reach the wire of a bucket of several
+// tensors, one of them in another form: by the bytes that were sent.
+TEST(GradientSync, SendsEveryTensorInItsOwnForm) {
+  const std::vector<TensorInfo> tensors = {
+      {"a", {512, 64}}, {"b", {300}}, {"c", {256, 64}}};
+  constexpr std::size_t kAll = 512 * 64 + 300 + 256 * 64;
+  struct Case {
+    std::string sparsifier;
+    double most;  // bytes per entry, headers apart
+  };
+  // 8.6 bits of index with Elias-Fano at 1 / 64, 6 in rows of 64.
+  for (const Case& c :
+       {Case{"redsync-quantized", 2}, Case{"tile:two_bit=true", 2.2},
+        Case{"adtopk", 4 + 6.5 / 8}, Case{"topk", 4 + 9.0 / 8}}) {
+    for (const std::string backend_name : {"cpu/portable", "fake"}) {
+      auto ranks = make_thread_ranks(2);
+      run_ranks(ranks, [&](std::size_t r) {
+        auto backend = make_backend(backend_name);
+        auto stream = backend->make_stream();
+        SyncOptions options;
+        BucketPlan bucket;
+        bucket.tensors = {0, 1, 2};
+        bucket.sparsifier = c.sparsifier;
+        bucket.collective = "allgather";
+        bucket.density = 1.0 / 64;
+        options.plan.buckets = {bucket};
+        GradientSync sync(*ranks[r], *backend, tensors, options);
+        const Buffer data = backend->allocate(kAll * sizeof(float));
+        const std::vector<float> g = gaussian(kAll, r + 1);
+        backend->copy_in(*stream, data.data(), std::as_bytes(std::span(g)));
+        const Event event = backend->record(*stream);
+        sync.begin(0);
+        std::size_t base = 0;
+        for (std::size_t t = 0; t < tensors.size(); ++t) {
+          sync.ready(
+              t, contiguous_view(data.data<float>() + base, tensors[t].dims),
+              event);
+          base += size_of(tensors[t]);
+        }
+        const SyncReport report = sync.finish();
+        EXPECT_LT(double(report.traffic.bytes_sent),
+                  c.most * double(report.selected) + 450)
+            << c.sparsifier << " " << report.selected;
+      });
+    }
+  }
+}
+
 // Gradients of 16 bits and of any strides.
 TEST(GradientSync, TakesAnyTypeAndStride) {
   constexpr std::size_t kRows = 12;
