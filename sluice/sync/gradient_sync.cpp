@@ -353,13 +353,21 @@ class GradientSync::Impl {
     }
   }
 
+  // Of a bucket; false if the sync ends. Throws what the selecting thread
+  // threw.
+  bool wait_for_selection(std::size_t b) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopping_ || selected_ > b || failed_; });
+    if (!stopping_ && selected_ <= b) std::rethrow_exception(error_);
+    return !stopping_;
+  }
+
   // False if the sync ends. What goes wrong here or in the selecting thread is
   // told to the others, who would wait for nothing.
   bool exchange_buckets() {
     try {
       for (std::size_t b = 0; b < buckets_.size(); ++b) {
-        if (!wait_for([&] { return selected_ > b || failed_; })) return false;
-        if (selected_ <= b) std::rethrow_exception(error_);
+        if (!wait_for_selection(b)) return false;
         exchange(b);
       }
       // The one time in a step that the host asks for what the device found.
