@@ -170,13 +170,6 @@ TEST(GradientSync, GoesOnFromASavedState) {
   }
 }
 
-Fate drop_number(void* context, std::size_t from, std::size_t,
-                 std::uint64_t number) {
-  return from == 0 && number == *static_cast<std::uint64_t*>(context)
-             ? Fate::kDrop
-             : Fate::kDeliver;
-}
-
 // Whatever message of rank 0 is lost: after recover() all ranks have the step
 // or none has it, and the next one works.
 void expect_recovery(const std::string& collective, std::uint64_t messages) {

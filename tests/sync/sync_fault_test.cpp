@@ -5,14 +5,6 @@
 namespace sluice::testing {
 namespace {
 
-// Loses one message of rank 0, counted over the whole run.
-Fate drop_number(void* context, std::size_t from, std::size_t,
-                 std::uint64_t number) {
-  return from == 0 && number == *static_cast<std::uint64_t*>(context)
-             ? Fate::kDrop
-             : Fate::kDeliver;
-}
-
 // Law 4 for all buckets: whichever message is lost, the gradient of a sparse
 // tensor is in the residual, that of a dense one where it was, on every rank.
 TEST(SyncFaults, AFailedStepLosesNoGradient) {

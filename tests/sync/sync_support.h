@@ -70,6 +70,14 @@ inline std::vector<float> flat(const Gradients& gradients) {
   return out;
 }
 
+// Loses one message of rank 0, counted over the whole run.
+inline Fate drop_number(void* context, std::size_t from, std::size_t,
+                        std::uint64_t number) {
+  return from == 0 && number == *static_cast<std::uint64_t*>(context)
+             ? Fate::kDrop
+             : Fate::kDeliver;
+}
+
 // Gradients in memory of a device.
 class DeviceGradients {
  public:
