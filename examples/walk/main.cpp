@@ -83,8 +83,7 @@ void train(Communicator& comm, Ledger& ledger) {
     const std::uint64_t count[] = {feedback->budget()};
     vote(comm, step, Ballot::kYes, count, result);
     if (result.decision == Decision::kCommit) {
-      feedback->put_back(stream, context.on_device(out.returned));
-      feedback->commit(stream);
+      feedback->commit(stream, context.on_device(out.returned), out.refused);
       collective->commit(result.totals[0]);
       ledger.delivered += sum_of(gradient);
     } else {

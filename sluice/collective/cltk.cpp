@@ -46,7 +46,8 @@ void Cltk::run(Communicator& comm, ExchangeContext& context,
     at = std::lower_bound(at, indices.data() + count, inside_.indices()[i]);
     sum_.values()[at - indices.data()] += inside_.values()[i];
   }
-  out.returned.lists = {extra_.view(), outside_.view()};
+  out.returned.lists = {outside_.view(), extra_.view()};
+  out.refused = 1;
   const std::span<float> values(sum_.values(), count);
   ring_sum(comm, values, values, kValues);
   out.sum.lists.push_back(sum_.view());

@@ -63,6 +63,7 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
     split(selected, ListView(alive_).indices, scratch_, partners_);
     out.sum.lists.push_back(result_.view());
     out.returned.lists.push_back(partners_.view());
+    out.refused = 1;
     return;
   }
   alive_.assign(selected);
@@ -91,6 +92,7 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
         comm, {partners_.indices(), partners_.size()}, mine.n());
     comm.send(fold.partner(), kUnfold, frame);
   }
+  out.refused = out.returned.lists.size();
   out.sum.lists.push_back(list_.kept().view());
 }
 
@@ -140,6 +142,7 @@ void GtopkTree::run(Communicator& comm, ExchangeContext& context,
   const std::span<const std::uint32_t> kept = ListView(result_).indices;
   split(selected, kept, scratch_, returned_);
   out.returned.lists.push_back(returned_.view());
+  out.refused = 1;
   for (std::size_t c = 0; c < cuts; ++c) {
     split(cuts_[c], kept, scratch_, unused_);
     std::swap(cuts_[c], scratch_);

@@ -274,6 +274,7 @@ void Oktopk::run(Communicator& comm, ExchangeContext& context,
   split(selected, ListView(sum_).indices, scratch_, returned_);
   out.sum.lists.push_back(sum_.view());
   out.returned.lists.push_back(returned_.view());
+  out.refused = 1;
 }
 
 }  // namespace sluice

@@ -15,6 +15,7 @@ void SparseAllreduce::reduce(Communicator& comm, ExchangeContext& context,
   comm.begin(name(), mine.step);
   out.sum.clear();
   out.returned.clear();
+  out.refused = 0;
   if (comm.size() > 1) {
     run(comm, context, mine, out);
     return;

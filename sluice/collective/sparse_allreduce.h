@@ -19,6 +19,9 @@ class DenseAllreduce;
 struct Delivery {
   Pieces sum;       // over the ranks, the same bits on every rank
   Pieces returned;  // lists that this rank must add to its own residual
+  // The first so many of them are entries that this rank selected and of which
+  // nothing was delivered.
+  std::size_t refused = 0;
 };
 
 // An algorithm that sums sparse entries over all ranks. Knows nothing of how

@@ -24,6 +24,19 @@ struct RegistryEntry {
   std::unique_ptr<Interface> (*make)(const Spec& spec, Args... args);
 };
 
+// The parameters of a T that `spec` gives, over its defaults. Throws
+// std::invalid_argument, listing what exists, for unknown ones.
+template <class T>
+typename T::Params params_from(const Spec& spec) {
+  typename T::Params params;
+  const ParamList list = T::list(params);
+  const std::string owner = concat(T::kKind, " '", T::kName, "'");
+  for (const auto& [key, value] : spec.params) {
+    set_param(list, owner, key, value);
+  }
+  return params;
+}
+
 template <class T, class Interface, class... Args>
 constexpr RegistryEntry<Interface, Args...> registry_entry() {
   return {T::kName, T::kSummary,
@@ -32,13 +45,7 @@ constexpr RegistryEntry<Interface, Args...> registry_entry() {
             return describe(T::kName, T::kSummary, T::list(params));
           },
           [](const Spec& spec, Args... args) -> std::unique_ptr<Interface> {
-            typename T::Params params;
-            const ParamList list = T::list(params);
-            const std::string owner = concat(T::kKind, " '", T::kName, "'");
-            for (const auto& [key, value] : spec.params) {
-              set_param(list, owner, key, value);
-            }
-            return std::make_unique<T>(params, args...);
+            return std::make_unique<T>(params_from<T>(spec), args...);
           }};
 }
 

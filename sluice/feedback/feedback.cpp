@@ -25,16 +25,6 @@ std::string describe_nonfinite(std::uint64_t count, std::uint64_t step) {
                 "steps");
 }
 
-bool accept_step(const StepReport& report, NonFinite policy,
-                 std::uint64_t step) {
-  if (report.nonfinite == 0) return true;
-  if (policy == NonFinite::kStop) {
-    throw std::runtime_error("[feedback] " +
-                             describe_nonfinite(report.nonfinite, step));
-  }
-  return false;
-}
-
 Feedback::Feedback(const Setup& setup)
     : backend_(setup.backend),
       arena_(setup.arena),
@@ -149,11 +139,13 @@ void Feedback::set_forms() {
   }
 }
 
-void Feedback::commit(Stream& stream) {
+void Feedback::commit(Stream& stream, std::span<const SparseView> returned,
+                      std::size_t refused) {
   if (!staged_) {
     throw std::logic_error("[feedback] commit needs a staged step");
   }
-  on_commit(stream);
+  if (!returned.empty()) backend_.scatter(stream, {returned, residuals_});
+  on_commit(stream, returned.first(refused));
   staged_ = false;
 }
 
@@ -164,10 +156,6 @@ void Feedback::rollback(Stream& stream) {
   const SparseView sent = block_.view();
   backend_.scatter(stream, {{&sent, 1}, residuals_});
   staged_ = false;
-}
-
-void Feedback::put_back(Stream& stream, std::span<const SparseView> lists) {
-  if (!lists.empty()) backend_.scatter(stream, {lists, residuals_});
 }
 
 std::vector<std::byte> Feedback::save(Stream& stream) const {

@@ -55,11 +55,6 @@ enum class NonFinite : std::uint8_t { kSkip, kStop };
 // What to say where a step has so many of them.
 std::string describe_nonfinite(std::uint64_t count, std::uint64_t step);
 
-// Applies the policy for non-finite gradients: true if the step may go on,
-// false if it must be rolled back. Throws std::runtime_error for kStop.
-bool accept_step(const StepReport& report, NonFinite policy,
-                 std::uint64_t step);
-
 // What a worker keeps of a gradient for later, around any sparsifier.
 //
 // A step is a transaction. select() accumulates the gradient, takes the chosen
@@ -97,12 +92,12 @@ class Feedback {
   const SparseBlock& staged() const { return block_; }
   SparseBlock& staged() { return block_; }
 
-  void commit(Stream& stream);
+  // Adds what `returned` has, in device memory, to the residual: the collective
+  // has not delivered it. The first `refused` lists are staged entries of which
+  // nothing was delivered.
+  void commit(Stream& stream, std::span<const SparseView> returned = {},
+              std::size_t refused = 0);
   void rollback(Stream& stream);
-
-  // Returns to the residual what a collective did not deliver, in device
-  // memory. Call it once, right before commit().
-  void put_back(Stream& stream, std::span<const SparseView> lists);
 
   // Enqueues the copy of the reports; report() may be called once it is done.
   Event fetch_report(Stream& stream);
@@ -131,7 +126,8 @@ class Feedback {
   // Makes the tasks' gradient and memory pointers ready for the select pass.
   virtual Weights prepare(Stream& stream, std::span<SegmentTask> tasks,
                           const StepInfo& step) = 0;
-  virtual void on_commit(Stream&) {}
+  // `refused` has not been sent after all.
+  virtual void on_commit(Stream&, std::span<const SparseView> /*refused*/) {}
 
   Backend& backend_;
   Arena& arena_;
@@ -161,6 +157,15 @@ using FeedbackEntry = RegistryEntry<Feedback, const Feedback::Setup&>;
 
 // Every feedback there is.
 std::span<const FeedbackEntry> feedbacks();
+
+// What a feedback wants done with the mean of a tensor of which everything was
+// sent; nothing where the factor is 0.
+struct MomentumSettings {
+  double factor = 0;
+  bool nesterov = false;
+  double clip = 0;
+};
+MomentumSettings dense_momentum(std::string_view feedback);
 
 // From "name", "name:key=value,..." or a JSON object; see parse_spec.
 std::unique_ptr<Feedback> make_feedback(std::string_view text,

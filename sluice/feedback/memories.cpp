@@ -21,6 +21,10 @@ Feedback::Weights ResidualFeedback::prepare(Stream&, std::span<SegmentTask>,
   return {static_cast<float>(params_.beta), static_cast<float>(params_.gamma)};
 }
 
+double DgcFeedback::Params::local_clip() const {
+  return clip / std::sqrt(static_cast<double>(workers));
+}
+
 ParamList DgcFeedback::list(Params& p) {
   return {
       {"momentum", &p.momentum, "momentum factor m", 0, 1},
@@ -50,17 +54,34 @@ Feedback::Weights DgcFeedback::prepare(Stream& stream,
     // The velocity is complete: the select pass adds nothing to it.
     task.gradient = nullptr;
   }
-  const double clip =
-      params_.clip / std::sqrt(static_cast<double>(params_.workers));
   backend_.momentum(stream, {momenta_, static_cast<float>(params_.momentum),
-                             params_.nesterov, clip});
+                             params_.nesterov, params_.local_clip()});
   return {};
 }
 
-void DgcFeedback::on_commit(Stream& stream) {
+// Everything staged is cleared, and what was refused gets its momentum back: a
+// device knows of no difference of lists.
+void DgcFeedback::on_commit(Stream& stream,
+                            std::span<const SparseView> refused) {
   if (!params_.masking) return;
+  std::size_t room = 0;
+  for (const SparseView& list : refused) room += list.capacity;
+  if (refused_.bytes() < room * sizeof(float)) {
+    refused_ = backend_.allocate(room * sizeof(float));
+  }
+  auto* kept = refused_.data<float>();
+  for (const SparseView& list : refused) {
+    backend_.gather(stream, {list, masked_, kept});
+    kept += list.capacity;
+  }
   const SparseView sent = staged().view();
   backend_.scatter(stream, {{&sent, 1}, masked_, ScatterOp::kZero});
+  kept = refused_.data<float>();
+  for (SparseView list : refused) {
+    list.values = kept;
+    kept += list.capacity;
+    backend_.scatter(stream, {{&list, 1}, masked_});
+  }
 }
 
 namespace {
@@ -72,6 +93,13 @@ constexpr std::array kFeedbacks = {
 }  // namespace
 
 std::span<const FeedbackEntry> feedbacks() { return kFeedbacks; }
+
+MomentumSettings dense_momentum(std::string_view feedback) {
+  const Spec spec = parse_spec(feedback);
+  if (spec.name != DgcFeedback::kName) return {};
+  const auto p = params_from<DgcFeedback>(spec);
+  return {p.momentum, p.nesterov, p.local_clip()};
+}
 
 std::unique_ptr<Feedback> make_feedback(std::string_view text,
                                         const Feedback::Setup& setup) {

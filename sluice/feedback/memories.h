@@ -58,6 +58,8 @@ class DgcFeedback final : public Feedback {
     bool masking = true;
     double clip = 0;
     std::int64_t workers = 1;
+
+    double local_clip() const;
   };
   static ParamList list(Params& p);
 
@@ -71,10 +73,11 @@ class DgcFeedback final : public Feedback {
  private:
   Weights prepare(Stream& stream, std::span<SegmentTask> tasks,
                   const StepInfo& step) override;
-  void on_commit(Stream& stream) override;
+  void on_commit(Stream& stream, std::span<const SparseView> refused) override;
 
   Params params_;
   Buffer nonfinite_;  // one count per segment
+  Buffer refused_;    // momenta that stay
   std::vector<MomentumTask> momenta_;
   std::vector<MemoryRange> masked_;
 };

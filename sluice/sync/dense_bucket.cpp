@@ -6,13 +6,14 @@ namespace {
 
 // All of the gradient, every step. Sums are made beside it, so that it is what
 // it was until the step is committed. What bf16 rounds off waits in the
-// residual.
+// residual. Where the feedback has momentum, so has the mean: u = m u + mean.
 class DenseBucket final : public BucketSync {
  public:
   explicit DenseBucket(const Setup& setup)
       : BucketSync(setup),
         collective_(make_collective(setup.plan.collective)),
-        dense_(collective_->as_dense()) {
+        dense_(collective_->as_dense()),
+        momentum_(dense_momentum(setup.plan.feedback)) {
     require(dense_ != nullptr,
             "[plan] a dense bucket must travel by dense or dense-bf16, got '",
             setup.plan.collective, "'");
@@ -43,7 +44,7 @@ class DenseBucket final : public BucketSync {
   void inherit_residual() override { owed_ = true; }
   std::size_t memory_bytes() const override {
     return packed_.bytes() + sums_.bytes() + host_.bytes() +
-           remainders_.bytes();
+           remainders_.bytes() + velocity_.bytes();
   }
 
  private:
@@ -91,7 +92,11 @@ class DenseBucket final : public BucketSync {
 
   void on_commit(ExchangeContext& context, std::uint64_t selected) override {
     Stream& stream = context.stream();
-    const float share = 1.0F / static_cast<float>(ranks_);
+    float share = 1.0F / static_cast<float>(ranks_);
+    if (momentum_.factor > 0) {
+      mean_ = accumulate(stream, share);
+      share = 1;
+    }
     if (mean_ != gradients_[0].data || share != 1) {
       backend_.apply(stream, {{}, mean_, gradients_, share});
     }
@@ -110,6 +115,30 @@ class DenseBucket final : public BucketSync {
 
   void on_roll_back(ExchangeContext&) override { collective_->roll_back(); }
 
+  // The velocity that the momenta make of the mean.
+  float* accumulate(Stream& stream, float share) {
+    const std::size_t n = bucket_.size();
+    const auto& segments = bucket_.segments();
+    const TensorView mean = flat_view({mean_, n});
+    if (share != 1) backend_.apply(stream, {{}, mean_, {&mean, 1}, share});
+    float* velocity = floats(velocity_);
+    backend_.fill(stream, velocity, n, 0);
+    if (nonfinite_.bytes() == 0) {
+      nonfinite_ = backend_.allocate(segments.size() * sizeof(std::uint64_t));
+    }
+    tasks_.clear();
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      const Segment& segment = segments[s];
+      tasks_.push_back({mean_ + segment.base,
+                        arena_.momentum(backend_) + segment.memory,
+                        velocity + segment.base, segment.shape.size(),
+                        nonfinite_.data<std::uint64_t>() + s});
+    }
+    backend_.momentum(stream, {tasks_, static_cast<float>(momentum_.factor),
+                               momentum_.nesterov, momentum_.clip});
+    return velocity;
+  }
+
   float* floats(Buffer& buffer) {
     const std::size_t bytes = bucket_.size() * sizeof(float);
     if (buffer.bytes() < bytes) buffer = backend_.allocate(bytes);
@@ -123,6 +152,7 @@ class DenseBucket final : public BucketSync {
 
   std::unique_ptr<SparseAllreduce> collective_;
   DenseAllreduce* dense_;
+  MomentumSettings momentum_;
   std::vector<MemoryRange> residuals_;
   std::vector<TensorView> residual_views_;
   bool owed_ = false;  // the residual may hold something
@@ -133,6 +163,9 @@ class DenseBucket final : public BucketSync {
   Buffer sums_;
   Buffer host_;
   Buffer remainders_;  // of the host
+  std::vector<MomentumTask> tasks_;
+  Buffer velocity_;
+  Buffer nonfinite_;  // counts that nobody asks for: the sums are finite
 };
 
 }  // namespace

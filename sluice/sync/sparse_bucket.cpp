@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "sluice/core/error.h"
 #include "sluice/sync/bucket_sync.h"
 
@@ -37,6 +40,9 @@ class SparseBucket final : public BucketSync {
   StepReport report() const override {
     StepReport report = feedback_->report();
     report.nonfinite += host_bad_sums();
+    for (const SparseView& list : out_.returned.lists) {
+      report.lost += lost_of(list);
+    }
     return report;
   }
 
@@ -57,6 +63,22 @@ class SparseBucket final : public BucketSync {
   }
 
  private:
+  // What would return to memory that there is none of. Only algorithms of the
+  // host return anything.
+  double lost_of(const SparseView& list) const {
+    const std::span<const std::uint32_t> indices(list.indices, *list.count);
+    double lost = 0;
+    for (const MemoryRange& r : feedback_->residuals()) {
+      if (r.data != nullptr) continue;
+      auto at = std::lower_bound(indices.begin(), indices.end(), r.base);
+      for (; at != indices.end() && *at < r.base + r.size; ++at) {
+        lost +=
+            std::abs(static_cast<double>(list.values[at - indices.begin()]));
+      }
+    }
+    return lost;
+  }
+
   void enqueue_select(Stream& stream, const StepInfo& step) override {
     feedback_->select(stream, gradients_, step);
     feedback_->fetch_report(stream);
@@ -73,8 +95,8 @@ class SparseBucket final : public BucketSync {
   }
 
   void on_commit(ExchangeContext& context, std::uint64_t selected) override {
-    feedback_->put_back(context.stream(), context.on_device(out_.returned));
-    feedback_->commit(context.stream());
+    feedback_->commit(context.stream(), context.on_device(out_.returned),
+                      out_.refused);
     collective_->commit(selected);
   }
 

@@ -59,10 +59,10 @@ struct Worker {
   }
   void commit() {
     ExchangeContext& context = exchanger.context();
-    rig.feedback().put_back(context.stream(),
-                            context.on_device(exchanger.delivery().returned));
+    const Delivery& out = exchanger.delivery();
+    rig.feedback().commit(context.stream(), context.on_device(out.returned),
+                          out.refused);
     rig.backend().wait(rig.backend().record(context.stream()));
-    rig.commit();
   }
 
   Rig rig;

@@ -144,6 +144,30 @@ TEST(Feedback, DgcMasksTheMomentumOfWhatWasCommitted) {
   EXPECT_EQ(rig.residual(), g);
 }
 
+// A collective has not delivered what it returns as refused: its momentum goes
+// on, as that of an entry that was never selected.
+TEST(Feedback, DgcKeepsTheMomentumOfWhatWasRefused) {
+  const std::vector<float> g = {1, 5, 2, 3, 7, 4};
+  for (const std::string backend : {"cpu/portable", "fake"}) {
+    auto o = base("dgc", {{2, 1}, {4, 1}});
+    o.backend = backend;
+    Rig rig(o);
+    const Sent sent = rig.step(g, 0.5, false);
+    ASSERT_EQ(sent.indices, (std::vector<std::uint32_t>{1, 4, 5}));
+    SparseBlock refused(rig.backend(), rig.size(), 0, 1);
+    refused.assign(rig.backend(), rig.stream(),
+                   std::vector<std::uint32_t>{1, 5}, std::vector<float>{5, 4});
+    // Part of another entry came back: that one has been delivered.
+    SparseBlock part(rig.backend(), rig.size(), 0, 1);
+    part.assign(rig.backend(), rig.stream(), std::vector<std::uint32_t>{4},
+                std::vector<float>{0.5F});
+    const std::vector<SparseView> returned = {refused.view(), part.view()};
+    rig.feedback().commit(rig.stream(), returned, 1);
+    EXPECT_EQ(rig.momentum(), (std::vector<float>{1, 5, 2, 3, 0, 4}));
+    EXPECT_EQ(rig.residual(), (std::vector<float>{1, 5, 2, 3, 0.5F, 4}));
+  }
+}
+
 TEST(Feedback, DgcClipsLocally) {
   // Norm 5, limit 10 / sqrt(16) = 2.5: half of everything.
   Rig rig(base("dgc:clip=10,workers=16", {{2, 1}}, "threshold:value=1e30"));
@@ -184,24 +208,6 @@ TEST(Feedback, StepsAreTransactions) {
   EXPECT_THROW(rig.step(g, 0.1), std::logic_error);
   rig.rollback();
   EXPECT_NO_THROW(rig.step(g, 0.1));
-}
-
-TEST(Feedback, PolicyDecidesAboutNonFiniteGradients) {
-  StepReport report;
-  EXPECT_TRUE(accept_step(report, NonFinite::kStop, 3));
-  report.nonfinite = 2;
-  EXPECT_FALSE(accept_step(report, NonFinite::kSkip, 3));
-  try {
-    accept_step(report, NonFinite::kStop, 3);
-    FAIL();
-  } catch (const std::runtime_error& e) {
-    EXPECT_STREQ(
-        e.what(),
-        "[feedback] gradients and their sums must be finite, got 2 entries "
-        "that are "
-        "not in step 3; lower the learning rate, clip, or choose to "
-        "skip such steps");
-  }
 }
 
 // A 3 x 4 tensor on the CPU, whose residual can be looked at directly.

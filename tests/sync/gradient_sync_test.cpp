@@ -27,6 +27,7 @@ std::vector<std::vector<Step>> run(const Scenario& job) {
     for (std::uint64_t step = 0; step < job.steps; ++step) {
       Gradients g = gradients_of(r, step);
       if (step == job.nan_at && r == 0) g[0][3] = NAN;
+      if (job.positive) make_positive(g);
       Step s;
       s.gradient = flat(g);
       std::vector<std::size_t> order(kTensors.size());
@@ -114,6 +115,62 @@ TEST(GradientSync, DenseGivesTheMean) {
     double sum = 0;
     for (const auto& rank : ranks) sum += double(rank[0].gradient[j]);
     ASSERT_NEAR(double(ranks[0][0].mean[j]), sum / 3, 1e-6);
+  }
+}
+
+// DGC's momentum is in the selection; a tensor that is not selected from gets
+// it after the sum.
+TEST(GradientSync, DgcGivesDenseTensorsTheirMomentum) {
+  for (const std::string backend : {"cpu/portable", "fake"}) {
+    for (const bool nesterov : {false, true}) {
+      for (const std::size_t size : {1, 3}) {
+        Scenario job;
+        job.backend = backend;
+        job.feedback = nesterov ? "dgc:nesterov=true" : "dgc";
+        job.ranks = size;
+        const auto ranks = run(job);
+        const std::size_t at = size_of(kTensors[0]);  // a.bias
+        for (std::size_t j = at; j < at + size_of(kTensors[1]); ++j) {
+          double u = 0;
+          for (std::size_t step = 0; step < job.steps; ++step) {
+            double mean = 0;
+            for (const auto& rank : ranks) {
+              mean += double(rank[step].gradient[j]) / double(size);
+            }
+            u = nesterov ? 0.9 * (u + mean) : 0.9 * u + mean;
+            ASSERT_NEAR(double(ranks[0][step].mean[j]), nesterov ? u + mean : u,
+                        1e-5)
+                << backend << " step " << step;
+          }
+        }
+      }
+    }
+  }
+}
+
+// What a collective cuts off returns to nobody where no residual is kept.
+TEST(GradientSync, CountsWhatIsLostWhereNothingIsKept) {
+  for (const std::string collective :
+       {"gtopk", "oktopk", "cltk", "allgather"}) {
+    if (!has_collective(collective)) continue;
+    Scenario job;
+    job.plan = "single";
+    job.feedback = "none";
+    job.collective = collective;
+    job.positive = true;
+    const auto ranks = run(job);
+    for (std::size_t step = 0; step < job.steps; ++step) {
+      double brought = 0;
+      double have = 0;
+      for (const auto& rank : ranks) {
+        for (std::size_t j = 0; j < total_size(); ++j) {
+          brought += double(rank[step].gradient[j]);
+          have += double(rank[step].mean[j]);
+        }
+        have += rank[step].report.lost;
+      }
+      EXPECT_NEAR(have, brought, 1e-4 * brought) << collective;
+    }
   }
 }
 

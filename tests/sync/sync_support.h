@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ranks.h"
+#include "sluice/collective/sparse_allreduce.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
 #include "sluice/sync/gradient_sync.h"
@@ -37,6 +38,7 @@ struct Scenario {
   std::uint64_t steps = 4;
   NonFinite nonfinite = NonFinite::kSkip;
   std::uint64_t nan_at = 99;
+  bool positive = false;  // gradients, so that masses add up
   std::string backend = "cpu/portable";
 };
 
@@ -62,6 +64,18 @@ inline Gradients gradients_of(std::size_t rank, std::uint64_t step) {
     out.push_back(gaussian(size_of(kTensors[t]), 1000 * rank + 10 * step + t));
   }
   return out;
+}
+
+inline void make_positive(Gradients& gradients) {
+  for (auto& g : gradients) {
+    for (float& v : g) v = std::abs(v);
+  }
+}
+
+inline bool has_collective(std::string_view name) {
+  const auto all = collectives();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const auto& entry) { return entry.name == name; });
 }
 
 inline std::vector<float> flat(const Gradients& gradients) {
