@@ -121,10 +121,11 @@ GradientSync::State read_rank_parts(const std::string& folder,
   if (old_ranks == ranks) return read_rank_part(rank_part_path(folder, rank));
   std::vector<double> residual;
   std::vector<double> momentum;
-  for (const Inherited& part : inherit(old_ranks, rank, ranks)) {
+  const auto parts = inherit(old_ranks, rank, ranks);
+  for (const Inherited& part : parts) {
     const auto old = read_rank_part(rank_part_path(folder, part.rank));
     add(residual, old.residual, part.factor);
-    add(momentum, old.momentum, part.factor);
+    add(momentum, old.momentum, 1 / static_cast<double>(parts.size()));
   }
   GradientSync::State state;
   state.residual = rounded(residual);

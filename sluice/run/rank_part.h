@@ -17,8 +17,9 @@ void write_rank_part(const std::string& path, const GradientSync::State& state);
 GradientSync::State read_rank_part(const std::string& path);
 
 // What rank `rank` of `ranks` goes on from after a run of `old_ranks` ranks:
-// its own part, or, of other numbers of ranks, the residual and momentum that
-// inherit() gives it, with rules and collectives anew.
+// its own part, or, of other numbers of ranks, the residual that inherit()
+// gives it and the mean of its ancestors' momenta, with rules and collectives
+// anew. A momentum that was the same on all ranks stays the same to the bit.
 GradientSync::State read_rank_parts(const std::string& folder,
                                     std::size_t old_ranks, std::size_t rank,
                                     std::size_t ranks);

@@ -46,7 +46,7 @@ GradientSync::State state_of_rank(std::size_t rank) {
   const auto r = static_cast<float>(rank);
   GradientSync::State state;
   state.residual = {r, 2 * r, -3, 0.5F};
-  state.momentum = {1, r, r, r};
+  state.momentum = {0.1F, r, r, r};
   state.rules = {std::vector(3, std::byte{7}), {}};
   state.collectives = {{1.5, 2.5}, {}};
   return state;
@@ -78,7 +78,8 @@ TEST(RankPart, KeepsWhatIsOwedWithOtherRanks) {
     std::vector<double> sum(4, 0);
     for (std::size_t r = 0; r < now; ++r) {
       const auto state = read_rank_parts(folder.path(), kOld, r, now);
-      EXPECT_EQ(state.momentum.size(), 4);
+      ASSERT_EQ(state.momentum.size(), 4);
+      EXPECT_EQ(state.momentum[0], 0.1F);  // as replicas must agree
       EXPECT_EQ(state.rules.empty(), now != kOld);
       for (std::size_t i = 0; i < 4; ++i) {
         sum[i] +=
