@@ -14,7 +14,7 @@ std::size_t first_from(std::span<const std::uint32_t> indices,
 }
 
 // Where a merge stands: in either list, and in the output.
-struct Place {
+struct Merged {
   std::size_t i;
   std::size_t j;
   std::size_t out;
@@ -30,7 +30,7 @@ struct Merge {
 
   // Both sides must have an entry left. Which comes next is a coin toss, so no
   // branch may depend on it; equal indices are rare or the rule.
-  void step(Place& at) const {
+  void step(Merged& at) const {
     const std::uint32_t x = a[at.i];
     const std::uint32_t y = b[at.j];
     const std::uint32_t from_a = 0U - static_cast<std::uint32_t>(x < y);
@@ -45,7 +45,7 @@ struct Merge {
     ++at.out;
   }
 
-  void finish(Place& at, std::size_t i_end, std::size_t j_end) const {
+  void finish(Merged& at, std::size_t i_end, std::size_t j_end) const {
     while (at.i < i_end && at.j < j_end) step(at);
     std::copy(a + at.i, a + i_end, out + at.out);
     std::copy(av + at.i, av + i_end, outv + at.out);
@@ -71,8 +71,8 @@ void merge(const ListView& a, const ListView& b, HostList& out) {
                           std::lower_bound(b.indices.begin(), b.indices.end(),
                                            a.indices[i_half]) -
                           b.indices.begin());
-  Place low = {0, 0, 0};
-  Place high = {i_half, j_half, i_half + j_half};
+  Merged low = {0, 0, 0};
+  Merged high = {i_half, j_half, i_half + j_half};
   while (true) {
     std::size_t steps = std::min(
         {i_half - low.i, j_half - low.j, a.size() - high.i, b.size() - high.j});

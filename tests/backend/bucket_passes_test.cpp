@@ -44,13 +44,13 @@ constexpr std::size_t kSecond = 700;
 constexpr std::size_t kThird = 1;
 constexpr std::size_t kAll = kFirst + kSecond + kThird;
 
-struct List {
+struct Picked {
   std::vector<std::uint32_t> indices;
   std::vector<float> values;
 };
 
-List make_list(std::uint64_t seed) {
-  List list;
+Picked make_picked(std::uint64_t seed) {
+  Picked list;
   for (std::uint32_t j = 0; j < kAll; ++j) {
     if (mix64(seed, j) % 9 != 0) continue;
     list.indices.push_back(j);
@@ -63,7 +63,7 @@ class BucketPasses : public ::testing::TestWithParam<std::string> {
  protected:
   BucketPasses() : bench_(GetParam()) {
     for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-      lists_.push_back(make_list(seed));
+      lists_.push_back(make_picked(seed));
       SparseBlock& block = blocks_.emplace_back(*bench_.backend, kAll, 0, 1);
       block.assign(*bench_.backend, *bench_.stream, lists_.back().indices,
                    lists_.back().values);
@@ -83,7 +83,7 @@ class BucketPasses : public ::testing::TestWithParam<std::string> {
   }
 
   Bench bench_;
-  std::vector<List> lists_;
+  std::vector<Picked> lists_;
   std::vector<SparseBlock> blocks_;
   std::vector<SparseView> views_;
 };
@@ -99,7 +99,7 @@ TEST_P(BucketPasses, ScatterAndGatherEqualPlainLoops) {
       bench_.backend->allocate(lists_[1].indices.size() * sizeof(float));
   bench_.backend->gather(*bench_.stream,
                          {views_[1], ranges(memory), gathered.data<float>()});
-  for (const List& list : lists_) {
+  for (const Picked& list : lists_) {
     for (std::size_t i = 0; i < list.indices.size(); ++i) {
       const std::uint32_t j = list.indices[i];
       if (has_memory(j)) expected[j] += 0.5F * list.values[i];
@@ -131,7 +131,7 @@ TEST_P(BucketPasses, ApplyWritesEveryTensor) {
       flat_view({first.data<float>(), kFirst}), transposed,
       flat_view({third.data<float>(), kThird})};
   std::vector<float> sum(kAll);
-  for (const List& list : lists_) {
+  for (const Picked& list : lists_) {
     for (std::size_t i = 0; i < list.indices.size(); ++i) {
       sum[list.indices[i]] += 0.25F * list.values[i];
     }

@@ -2,6 +2,7 @@
 #include <limits>
 #include <set>
 
+#include "files.h"
 #include "sluice/core/bucket.h"
 #include "sluice/core/half.h"
 #include "sluice/core/hash.h"
@@ -16,16 +17,6 @@
 
 namespace sluice::testing {
 namespace {
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-  return "no exception";
-}
 
 TEST(Key, ThresholdKeysRoundToTheRightSide) {
   EXPECT_EQ(threshold_key(1.0), magnitude_key(1.0F));
@@ -88,7 +79,7 @@ TEST(Bucket, RefusesMoreElementsThanIndicesReach) {
   EXPECT_EQ(bucket.size(), 3'000'000'000U);
   bucket.add(1, {1, 1'294'967'296, 1}, 3'000'000'000);
   EXPECT_EQ(bucket.segments()[1].base, 3'000'000'000U);
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of<std::invalid_argument>([&] {
               bucket.add(2, {1, 1, 1}, 0);
             }),
             "[bucket] a bucket may have at most 2^32 elements, got 4294967296 "
@@ -155,25 +146,32 @@ TEST(Params, MistakesListWhatExists) {
   for (const SparsifierEntry& entry : sparsifiers()) {
     known += " " + std::string(entry.name);
   }
-  EXPECT_EQ(message_of([] { make_sparsifier("topkk"); }),
+  EXPECT_EQ(message_of<std::invalid_argument>([] { make_sparsifier("topkk"); }),
             "[make_sparsifier] no sparsifier 'topkk'; known:" + known);
-  EXPECT_EQ(message_of([] { make_sparsifier("dgc:uper=1"); }),
-            "[sparsifier 'dgc'] no parameter 'uper'; known: sample_ratio upper "
-            "lower rounds resample");
-  EXPECT_EQ(message_of([] { make_sparsifier("topk:k=1"); }),
-            "[sparsifier 'topk'] no parameter 'k'; it has none");
-  EXPECT_EQ(message_of([] { make_sparsifier("dgc:upper=abc"); }),
+  EXPECT_EQ(
+      message_of<std::invalid_argument>([] { make_sparsifier("dgc:uper=1"); }),
+      "[sparsifier 'dgc'] no parameter 'uper'; known: sample_ratio upper "
+      "lower rounds resample");
+  EXPECT_EQ(
+      message_of<std::invalid_argument>([] { make_sparsifier("topk:k=1"); }),
+      "[sparsifier 'topk'] no parameter 'k'; it has none");
+  EXPECT_EQ(message_of<std::invalid_argument>(
+                [] { make_sparsifier("dgc:upper=abc"); }),
             "[sparsifier 'dgc'] parameter 'upper' must be a number, got 'abc'");
-  EXPECT_EQ(message_of([] { make_sparsifier("dgc:lower=2"); }),
-            "[sparsifier 'dgc'] parameter 'lower' must lie in [0.01, 1], got "
-            "2");
-  EXPECT_EQ(message_of([] { make_sparsifier("dgc:resample=1"); }),
+  EXPECT_EQ(
+      message_of<std::invalid_argument>([] { make_sparsifier("dgc:lower=2"); }),
+      "[sparsifier 'dgc'] parameter 'lower' must lie in [0.01, 1], got "
+      "2");
+  EXPECT_EQ(message_of<std::invalid_argument>(
+                [] { make_sparsifier("dgc:resample=1"); }),
             "[sparsifier 'dgc'] parameter 'resample' must be true or false, "
             "got '1'");
-  EXPECT_EQ(message_of([] { make_sparsifier("adtopk:dim=2"); }),
+  EXPECT_EQ(message_of<std::invalid_argument>(
+                [] { make_sparsifier("adtopk:dim=2"); }),
             "[sparsifier 'adtopk'] parameter 'dim' must be one of 1 0 longer, "
             "got '2'");
-  EXPECT_EQ(message_of([] { make_sparsifier("dgc:upper=nan"); }),
+  EXPECT_EQ(message_of<std::invalid_argument>(
+                [] { make_sparsifier("dgc:upper=nan"); }),
             "[sparsifier 'dgc'] parameter 'upper' must lie in [1, inf], got "
             "nan");
 }
@@ -254,12 +252,13 @@ TEST(Exceptions, AreResolvedOnceAndPrinted) {
 
 TEST(Exceptions, MistakesAreErrors) {
   const std::vector<TensorInfo> tensors = {{"fc.weight", {10, 512}}};
-  EXPECT_EQ(message_of([&] {
+  EXPECT_EQ(message_of<std::invalid_argument>([&] {
               Exceptions{{"fc"}, {}, 0, 1}.resolve(tensors);
             }),
             "[exceptions] pattern 'fc' of 'dense' must match a tensor, matches "
             "none of 1; patterns match whole names, with * and ?");
-  EXPECT_EQ(message_of([] { Exceptions::from_json(R"({"densse": []})"); }),
+  EXPECT_EQ(message_of<std::invalid_argument>(
+                [] { Exceptions::from_json(R"({"densse": []})"); }),
             "[exceptions] no key 'densse'; known: dense no_feedback "
             "dense_below dense_rank");
   for (const std::string bad :

@@ -77,7 +77,7 @@ TEST(BucketDensity, FollowsTheScheduleOrScalesItsOwn) {
   EXPECT_EQ(bucket_density(bucket, {1, 0.01}), 1);
 }
 
-std::string message_of(const std::string& json) {
+std::string refusal_of(const std::string& json) {
   try {
     plan_from_json(json, kNames);
   } catch (const std::invalid_argument& e) {
@@ -92,23 +92,23 @@ TEST(Plan, SaysWhatIsWrongWithAFile) {
     std::string json = good;
     return json.replace(json.find(part), part.size(), by);
   };
-  EXPECT_EQ(message_of(good), "nothing");
-  EXPECT_EQ(message_of(with("a.weight", "a.wight")),
+  EXPECT_EQ(refusal_of(good), "nothing");
+  EXPECT_EQ(refusal_of(with("a.weight", "a.wight")),
             "[plan] tensors must be of the model, but bucket 0 has 'a.wight'; "
             "did you mean 'a.weight'?");
-  EXPECT_EQ(message_of(with("a.weight", "b.weight")),
+  EXPECT_EQ(refusal_of(with("a.weight", "b.weight")),
             "[plan] must have each tensor once, but has 'b.weight' twice; take "
             "it out of one bucket");
-  EXPECT_EQ(message_of(with(",\n        \"a.weight\"", "")),
+  EXPECT_EQ(refusal_of(with(",\n        \"a.weight\"", "")),
             "[plan] must have each tensor of the model once, but lacks "
             "'a.weight'; put it into a bucket");
-  EXPECT_EQ(message_of(with("\"version\": 2", "\"version\": 1")),
+  EXPECT_EQ(refusal_of(with("\"version\": 2", "\"version\": 1")),
             "[plan] version must be 2, got 1; version 1 had numbers for "
             "tensors: put their names there, as in plan.json of a new run");
-  EXPECT_EQ(message_of(with("\"version\": 2", "\"version\": 3")),
+  EXPECT_EQ(refusal_of(with("\"version\": 2", "\"version\": 3")),
             "[plan] version must be 2, got 3");
   for (const char* density : {"0", "-0.5", "1.5"}) {
-    EXPECT_EQ(message_of(with("\"feedback\"", concat("\"density\": ", density,
+    EXPECT_EQ(refusal_of(with("\"feedback\"", concat("\"density\": ", density,
                                                      ", \"feedback\""))),
               concat("[plan] a density must be above 0 and at most 1, but "
                      "bucket 0 has ",
@@ -125,7 +125,7 @@ TEST(Plan, RefusesGarbage) {
        {"", "{", "[]", R"({"version": 2, "name": "x"})",
         R"({"version": 2, "name": "x", "buckets": [{"tensors": []}]})",
         R"({"version": 2, "name": "x", "buckets": [{"tensors": [0]}]})"}) {
-    EXPECT_NE(message_of(json), "nothing") << json;
+    EXPECT_NE(refusal_of(json), "nothing") << json;
   }
 }
 
