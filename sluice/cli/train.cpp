@@ -17,6 +17,7 @@
 #include "sluice/cli/shared/table.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/preset.h"
+#include "sluice/config/recipe.h"
 #include "sluice/core/error.h"
 #include "sluice/run/ranks.h"
 #include "sluice/torch/train/trainer.h"
@@ -153,6 +154,7 @@ TrainConfig configure(const CLI::App& command, Options& o) {
   config.engine = o.launch.engine;
   config.net = o.launch.net;
   config.timeout = o.launch.timeout;
+  choose_recipe(config);
   return config;
 }
 
@@ -216,6 +218,10 @@ void print_summary(const TrainSummary& s) {
 
 void train(const Options& o, const TrainConfig& config, Communicator& comm) {
   stop_on_signals();
+  const std::string note = recipe_note(config);
+  if (comm.rank() == 0 && !note.empty()) {
+    fmt::print(stderr, "[train] note: {}\n", note);
+  }
   TrainSummary summary;
   try {
     summary = run_training(config, train_options(o, config), comm);

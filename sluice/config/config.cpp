@@ -50,8 +50,13 @@ ParamList params_of(TrainConfig& c) {
       {"accumulate", &c.accumulate, "passes whose mean is one step", 1, 1e6},
       {"epochs", &c.epochs, "passes over the data", 1, 1e9},
       {"max_steps", &c.max_steps, "stop after so many; 0: by epochs", 0, kMany},
-      {"optimizer", &c.optimizer, "as in `sluice list optimizers`"},
-      {"lr", &c.lr, "learning rate", 0, 1e9},
+      {"optimizer", &c.optimizer,
+       "as in `sluice list optimizers`; auto: sgd, with momentum 0.9 where "
+       "everything is sent, else without"},
+      {"lr", &c.lr,
+       "learning rate; 0: 0.05 with a momentum of 0.9, 0.5 without, 0.001 for "
+       "Adam",
+       0, 1e9},
       {"lr_schedule", &c.lr_schedule, "as in `sluice list lr-schedules`"},
       {"clip", &c.clip, "norm of the mean gradient, at most; 0: any", 0, 1e30},
       {"clip_local", &c.clip_local,

@@ -18,9 +18,9 @@ struct TrainConfig {
   std::int64_t accumulate = 1;
   std::int64_t epochs = 5;
   std::int64_t max_steps = 0;
-  std::string optimizer = "sgd";
-  double lr = 0.05;
-  std::string lr_schedule = "constant";
+  std::string optimizer = "auto";  // and rate 0: see choose_recipe
+  double lr = 0;
+  std::string lr_schedule = "cosine:warmup=1,warmup_most=0.2";
   double clip = 0;
   double clip_local = 0;
   std::string precision = "fp32";

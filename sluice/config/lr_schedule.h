@@ -26,6 +26,7 @@ struct LrContext {
 // takes these parameters besides its own:
 //
 //   warmup       epochs in which the rate rises, in equal amounts per step
+//   warmup_most  the share of the run that it takes at most
 //   warmup_from  where it rises from: `workers` is 1 / workers (what one
 //                worker would use), `step` is one step's amount, and a number
 //                is that share of the rate
@@ -36,6 +37,7 @@ class LrSchedule {
 
   struct Common {
     double warmup = 0;
+    double warmup_most = 1;
     std::string warmup_from = "workers";
     bool per_worker = false;
   };

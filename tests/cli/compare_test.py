@@ -93,8 +93,8 @@ class Table(CompareTest):
             self.assertNotRegex(picture, r"\b(nan|inf)\b")
 
     def test_every_sparsifier(self):
-        self.compare("--methods", "all", "--densities", "0.05", "--jobs", 2, *JOB, "--max-steps", 2, "--optimizer",
-                     "sgd:momentum=0.8,weight_decay=0.001")
+        self.compare("--methods", "all", "--densities", "0.05", "--jobs", 2, *JOB, "--max-steps", 2, "--lr", 0.1,
+                     "--optimizer", "sgd:momentum=0.8,weight_decay=0.001")
         done = self.run_program("--out", "d", "--methods", "all,nope", *JOB)
         known = set(re.search(r"dense-bf16 (.*), with", done.stderr)[1].split())
         self.assertEqual({method for method, _ in self.rows()}, known - {"none", "threshold"} | {"dense"})
@@ -102,7 +102,9 @@ class Table(CompareTest):
         dgc = self.config("dgc-0.05-s1")
         self.assertEqual(dgc["feedback"], "dgc:momentum=0.8")
         self.assertEqual(dgc["optimizer"], "sgd:momentum=0,weight_decay=0.005")
-        self.assertEqual(self.config("topk-0.05-s1")["optimizer"], "sgd:momentum=0.8,weight_decay=0.001")
+        topk = self.config("topk-0.05-s1")
+        self.assertEqual((topk["optimizer"], topk["lr"]), ("sgd:weight_decay=0.001,momentum=0", 0.5))
+        self.assertEqual(self.config("dense-s1")["lr"], 0.1)
 
     def test_combinations_and_own_methods(self):
         self.compare("--methods", "adtopk+dgc,topk+none+gtopk,oktopk,dense-bf16", "--methods",
@@ -116,10 +118,38 @@ class Table(CompareTest):
         self.assertEqual(rows["topk+none+gtopk", 0.1]["feedback"], "none")
         self.assertEqual(rows["topk+none+gtopk", 0.1]["collective"], "gtopk")
         self.assertEqual(rows["oktopk", 0.1]["collective"], "oktopk")
-        self.assertEqual(rows["oktopk", 0.1]["optimizer"], "sgd:momentum=0.9", "the momentum went back")
+        self.assertEqual(rows["oktopk", 0.1]["optimizer"], "sgd:momentum=0", "plain residuals want none")
+        self.assertEqual(rows["dense-bf16", 1]["optimizer"], "sgd:momentum=0.9", "the momentum went back")
         self.assertEqual(self.config("mine-s1")["sparsifier"], "sidco-e:stages=2")
         self.assertIsNone(self.table()["target"], "there is no dense run")
         self.assertIn("target: none", (self.folder / "c/table.txt").read_text())
+
+
+    def test_tune_gives_each_method_its_best_recipe(self):
+        args = ("--methods", "dense,topk", "--methods", "mine=--sparsifier topk --optimizer sgd --lr 0.02", "--densities",
+                "0.1", "--seeds", "1,2", "--tune", "--tune-momenta", "0,0.5", "--tune-rates", "0.01,1", *JOB,
+                "--max-steps", 20)
+        done = self.compare(*args)
+        tried = {path.parent.name for path in (self.folder / "c").glob("*/summary.json")}
+        for method in ("dense", "topk-0.1"):
+            for recipe in ("lr0.005", "lr0.5", "lr0.0025momentum0.5", "lr0.25momentum0.5"):
+                self.assertIn(f"{method}-{recipe}-s1", tried)
+        self.assertEqual(len(tried), 8 + 2 + 2, "the best go on with the second seed")
+        runs = self.table()["runs"]
+        self.assertEqual(len(runs), 6)
+        rows = self.rows()
+        for method, density in (("dense", 1), ("topk", 0.1)):
+            own = [json.loads((self.folder / "c" / name / "summary.json").read_text())["eval_accuracy"]
+                   for name in tried if name.startswith(method) and name.endswith("-s1")]
+            chosen = [run["accuracy"] for run in runs if run["method"] == method and run["seed"] == 1]
+            self.assertEqual(chosen, [max(own)])
+            self.assertNotIn("0.005", rows[method, density]["recipe"])
+        self.assertEqual(rows["mine", 0.1]["recipe"], "lr 0.02, momentum 0.9", "one's own is left alone")
+        self.assertIn("of momentum 0,0.5 x rate 0.01,1", done.stdout)
+        again = self.compare(*args)
+        self.assertIn("6 runs, 6 of them finished before", again.stderr)
+        for option, value in (("--tune-momenta", "1"), ("--tune-momenta", "x"), ("--tune-rates", "0"), ("--tune-rates", "1,1")):
+            self.fails("--out", "d", "--methods", "dense", "--tune", option, value, *JOB, says=(option,))
 
 
 class Again(CompareTest):
@@ -141,7 +171,8 @@ class Again(CompareTest):
         self.fails("--out", "c", *self.ARGS, *JOB, "--lr", "0.3", says=("c/dense-s1 lr is 0.05, not 0.3", "--overwrite"))
         self.assertEqual(self.times(), before)
         self.compare(*self.ARGS, "--overwrite", *JOB, "--lr", "0.3")
-        self.assertEqual(self.config("topk-0.01-s1")["lr"], 0.3)
+        self.assertEqual(self.config("dense-s1")["lr"], 0.3)
+        self.assertEqual(self.config("topk-0.01-s1")["lr"], 3, "as far without momentum")
         after = self.times()
         self.assertEqual(self.compare(*self.ARGS, "--overwrite", *JOB, "--lr", "0.3").returncode, 0)
         self.assertEqual(self.times(), after, "what is the same is not replaced")

@@ -85,6 +85,10 @@ TEST(LrSchedule, CosineRunsFromWarmUpToEnd) {
   EXPECT_EQ(rate("cosine:warmup=20", 20), 2);
   EXPECT_DOUBLE_EQ(rate("cosine:warmup=20", 60), 1);
   EXPECT_DOUBLE_EQ(rate("cosine:epochs=10,to=0.5", 10), 1);
+  // A warm-up that is too long for the run.
+  EXPECT_EQ(rate("cosine:warmup=200,warmup_most=0.2", 20), 2);
+  EXPECT_DOUBLE_EQ(rate("cosine:warmup=200,warmup_most=0.2", 60), 1);
+  EXPECT_EQ(rate("cosine:warmup=10,warmup_most=0.2", 10), 2);
 }
 
 TEST(LrSchedule, LinearRunsFromWarmUpToEnd) {
@@ -150,7 +154,7 @@ TEST(LrSchedule, SaysWhatWouldWork) {
   EXPECT_CONTAINS(complaint("steps:at=x"), "as in 30-60-80, got 'x'");
   EXPECT_CONTAINS(complaint("steps:gamma=0.1"),
                   "[lr_schedule 'steps'] no parameter 'gamma'; known: at "
-                  "factor warmup warmup_from per_worker");
+                  "factor warmup warmup_most warmup_from per_worker");
   EXPECT_EQ(complaint("constant:warmup_from=2"),
             "[lr_schedule] warmup_from must be workers, step or a number in "
             "[0, 1], got '2'");

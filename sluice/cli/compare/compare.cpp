@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -28,6 +29,9 @@ struct Options {
   std::string seeds = "1";
   std::string target = "dense-0.5";
   std::string budget;
+  bool tune = false;
+  std::string momenta = "0,0.9";
+  std::string rates = "0.25,0.5,1,2";
   std::int64_t jobs = 1;
   std::string preset;
   std::string config;
@@ -41,6 +45,7 @@ struct Options {
 struct Comparison {
   std::vector<Cell> cells;
   std::size_t jobs = 1;
+  std::string grid;  // that recipes were chosen from; empty: none
 };
 
 template <class T>
@@ -138,26 +143,16 @@ std::vector<std::string> job_flags(const Options& o) {
   return flags;
 }
 
-Cell make_cell(const Options& o, const Method& method, double density,
-               std::int64_t seed) {
-  Cell cell;
-  cell.method = method.name;
-  cell.fixed_density = method.fixed_density;
-  cell.config = method.config;
-  cell.seed = seed;
-  if (!method.fixed_density) cell.config["density"] = density;
-  cell.density =
-      method.is_dense() ? 1 : cell.config.at("density").get<double>();
-  cell.config["seed"] = seed;
-  cell.folder = concat(o.out, "/", method.name,
-                       method.fixed_density ? "" : fmt::format("-{}", density),
-                       "-s", seed);
-  cell.config["out"] = cell.folder;
-  return cell;
-}
+// A row of the table: a method at a density.
+struct Row {
+  std::string method;
+  bool fixed_density = false;
+  bool fixed_recipe = false;
+  nlohmann::ordered_json config;
+  std::string folder;  // without the seed
+};
 
-// Seed by seed, so that a table of all methods is there early.
-std::vector<Cell> make_cells(const Options& o) {
+std::vector<Row> make_rows(const Options& o) {
   require(!o.methods.empty(),
           "[compare] --methods must name what to compare, as in "
           "dense,topk,adtopk or all");
@@ -166,10 +161,6 @@ std::vector<Cell> make_cells(const Options& o) {
   for (const double d : densities) {
     require(d > 0 && d <= 1, "[compare] --densities must be above 0 and at ",
             "most 1, got ", d);
-  }
-  const auto seeds = parse_list<std::int64_t>("--seeds", o.seeds, "1,2");
-  for (const std::int64_t seed : seeds) {
-    require(seed >= 0, "[compare] --seeds must be 0 or more, got ", seed);
   }
   check_flags(o.job, false);
   const auto methods =
@@ -180,19 +171,52 @@ std::vector<Cell> make_cells(const Options& o) {
         all.push_back("--check");
         return configuration(all);
       });
+  std::vector<Row> rows;
+  for (std::size_t d = 0; d < densities.size(); ++d) {
+    for (const Method& m : methods) {
+      if (m.fixed_density && d > 0) continue;
+      Row row{m.name, m.fixed_density, m.fixed_recipe, m.config, m.name};
+      if (!m.fixed_density) {
+        row.config["density"] = densities[d];
+        row.folder += fmt::format("-{}", densities[d]);
+      }
+      rows.push_back(std::move(row));
+    }
+  }
+  return rows;
+}
+
+std::vector<std::int64_t> parse_seeds(const Options& o) {
+  const auto seeds = parse_list<std::int64_t>("--seeds", o.seeds, "1,2");
+  for (const std::int64_t seed : seeds) {
+    require(seed >= 0, "[compare] --seeds must be 0 or more, got ", seed);
+  }
+  return seeds;
+}
+
+// Seed by seed, so that a table of all methods is there early.
+std::vector<Cell> make_cells(const Options& o, const std::vector<Row>& rows,
+                             const std::vector<std::int64_t>& seeds) {
   std::vector<Cell> cells;
   for (const std::int64_t seed : seeds) {
-    for (std::size_t d = 0; d < densities.size(); ++d) {
-      for (const Method& method : methods) {
-        if (method.fixed_density && d > 0) continue;
-        cells.push_back(make_cell(o, method, densities[d], seed));
-        const std::string& folder = cells.back().folder;
-        const auto same = std::count_if(
-            cells.begin(), cells.end(),
-            [&](const Cell& cell) { return cell.folder == folder; });
-        require(same == 1, "[compare] each run must have a folder of its own, ",
-                "but two would be '", folder, "'; give a method another name");
+    for (const Row& row : rows) {
+      const bool dense = row.config.at("sparsifier") == "none";
+      Cell cell{row.method,
+                dense ? 1 : row.config.at("density").get<double>(),
+                row.fixed_density,
+                seed,
+                {},
+                row.config};
+      cell.folder = concat(o.out, "/", row.folder, "-s", seed);
+      cell.config["seed"] = seed;
+      cell.config["out"] = cell.folder;
+      for (const Cell& other : cells) {
+        require(other.folder != cell.folder,
+                "[compare] each run must have a folder of its own, but two "
+                "would be '",
+                cell.folder, "'; give a method another name");
       }
+      cells.push_back(std::move(cell));
     }
   }
   return cells;
@@ -201,7 +225,9 @@ std::vector<Cell> make_cells(const Options& o) {
 void save(const Options& o, const Comparison& comparison) {
   std::error_code error;
   std::filesystem::create_directories(o.out, error);
-  Json json = {{"jobs", comparison.jobs}, {"cells", Json::array()}};
+  Json json = {{"jobs", comparison.jobs},
+               {"grid", comparison.grid},
+               {"cells", Json::array()}};
   for (const Cell& cell : comparison.cells) {
     json["cells"].push_back({{"method", cell.method},
                              {"density", cell.density},
@@ -227,6 +253,7 @@ Comparison load(const Options& o) {
           "' must be a comparison with at least one run");
   Comparison comparison;
   comparison.jobs = json.at("jobs").get<std::size_t>();
+  comparison.grid = json.value("grid", "");
   for (const Json& item : json.at("cells")) {
     Cell cell;
     cell.method = item.at("method").get<std::string>();
@@ -272,11 +299,91 @@ std::vector<std::size_t> find_todo(const Options& o, std::vector<Cell>& cells,
 
 void report(const Options& o, const Comparison& comparison) {
   const auto runs = read_runs(comparison.cells);
-  const Report made = make_report(comparison.cells, runs,
-                                  parse_target(o.target), comparison.jobs);
+  const Report made =
+      make_report(comparison.cells, runs, parse_target(o.target),
+                  {comparison.jobs, comparison.grid});
   write_report(o.out, made, comparison.cells, runs);
   fmt::print("{}", print_report(made));
   std::fflush(stdout);
+}
+
+// The runs that are not there yet; throws if a signal stops them.
+QueueOutcome run(const Options& o, std::vector<Cell>& cells,
+                 const QueueOptions& how) {
+  const auto runs = read_runs(cells);
+  const auto todo = find_todo(o, cells, runs);
+  fmt::print(stderr, "[compare] {} runs, {} of them finished before; {}\n",
+             cells.size(), cells.size() - todo.size(), o.out);
+  const QueueOutcome outcome = run_cells(cells, runs, todo, how);
+  if (outcome.left > 0 && !outcome.stopped) {
+    fmt::print(stderr,
+               "[compare] {} of {} runs are left: they would not end within "
+               "--time-budget {}; the same command goes on\n",
+               outcome.left, cells.size(), o.budget);
+  }
+  return outcome;
+}
+
+void expect_end(const QueueOutcome& outcome, std::size_t count) {
+  if (!outcome.stopped) return;
+  throw std::runtime_error(concat("[compare] stopped by a signal with ",
+                                  outcome.left, " of ", count,
+                                  " runs left; the same command goes on"));
+}
+
+Grid parse_grid(const Options& o) {
+  Grid grid{parse_list<double>("--tune-momenta", o.momenta, "0,0.9"),
+            parse_list<double>("--tune-rates", o.rates, "0.5,1,2")};
+  for (const double m : grid.momenta) {
+    require(m >= 0 && m < 1,
+            "[compare] --tune-momenta must be from 0 to below 1, got ", m);
+  }
+  for (const double r : grid.rates) {
+    require(r > 0, "[compare] --tune-rates must be above 0, got ", r);
+  }
+  return grid;
+}
+
+// Each row with the recipe of the grid that ends best with the first seed; none
+// if not all could be tried. A row none of whose runs ended keeps its own.
+std::vector<Row> tune(const Options& o, const std::vector<Row>& rows,
+                      std::int64_t seed, const QueueOptions& how) {
+  const Grid grid = parse_grid(o);
+  std::vector<Row> tried;
+  std::vector<std::size_t> row_of;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    if (rows[r].fixed_recipe) continue;
+    for (const Json& config : tried_recipes(rows[r].config, grid)) {
+      Row row = rows[r];
+      row.config = config;
+      std::string recipe = recipe_text(config);
+      row.method += " (" + recipe + ")";
+      std::erase_if(recipe, [](char c) { return c == ' ' || c == ','; });
+      row.folder = concat(row.folder, "-", recipe);
+      tried.push_back(std::move(row));
+      row_of.push_back(r);
+    }
+  }
+  std::vector<Cell> cells = make_cells(o, tried, {seed});
+  const QueueOutcome outcome = run(o, cells, how);
+  expect_end(outcome, cells.size());
+  if (outcome.left > 0) return {};
+  const auto runs = read_runs(cells);
+  std::vector<Row> best = rows;
+  std::vector<double> accuracy(rows.size(), -1);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const std::size_t r = row_of[i];
+    const bool ended = runs[i].finished && !runs[i].accuracies.empty();
+    if (!ended || runs[i].final_accuracy() <= accuracy[r]) continue;
+    accuracy[r] = runs[i].final_accuracy();
+    best[r] = tried[i];
+    best[r].method = rows[r].method;
+  }
+  for (const Row& row : best) {
+    fmt::print(stderr, "[compare] {}: {}\n", row.folder,
+               recipe_text(row.config));
+  }
+  return best;
 }
 
 void compare(const Options& o) {
@@ -294,26 +401,25 @@ void compare(const Options& o) {
   how.jobs = static_cast<std::size_t>(o.jobs);
   how.budget_s = parse_duration(o.budget);
   how.keep_checkpoints = o.keep_checkpoints;
-  Comparison comparison{make_cells(o), how.jobs};
-  const auto runs = read_runs(comparison.cells);
-  const auto todo = find_todo(o, comparison.cells, runs);
+  const auto seeds = parse_seeds(o);
+  std::vector<Row> rows = make_rows(o);
+  Comparison comparison{make_cells(o, rows, seeds), how.jobs, {}};
+  if (o.tune) {
+    const auto start = std::chrono::steady_clock::now();
+    rows = tune(o, rows, seeds[0], how);
+    if (rows.empty()) return;
+    const std::chrono::duration<double> took =
+        std::chrono::steady_clock::now() - start;
+    if (how.budget_s > 0)
+      how.budget_s = std::max(1.0, how.budget_s - took.count());
+    comparison.cells = make_cells(o, rows, seeds);
+    comparison.grid = concat("momentum ", o.momenta, " x rate ", o.rates);
+  }
   save(o, comparison);
-  const std::size_t count = comparison.cells.size();
-  fmt::print(stderr, "[compare] {} runs, {} of them finished before; {}\n",
-             count, count - todo.size(), o.out);
-  const QueueOutcome outcome = run_cells(comparison.cells, runs, todo, how);
+  const QueueOutcome outcome = run(o, comparison.cells, how);
   report(o, comparison);
-  if (outcome.left > 0 && !outcome.stopped) {
-    fmt::print(stderr,
-               "[compare] {} of {} runs are left: they would not end within "
-               "--time-budget {}; the same command goes on\n",
-               outcome.left, count, o.budget);
-  }
-  if (outcome.stopped) {
-    throw std::runtime_error(concat("[compare] stopped by a signal with ",
-                                    outcome.left, " of ", count,
-                                    " runs left; the same command goes on"));
-  }
+  const std::size_t count = comparison.cells.size();
+  expect_end(outcome, count);
   if (outcome.failed > 0) {
     throw std::runtime_error(
         concat("[compare] ", outcome.failed, " of ", count,
@@ -352,6 +458,15 @@ void add_compare(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--time-budget", o->budget,
                       "Begin no run that would not end within it: 90m, 2h");
+  command->add_flag("--tune", o->tune,
+                    "Give each method its best recipe: try all of the grid "
+                    "below with the first seed");
+  command->add_option("--tune-momenta", o->momenta, "Joined by commas")
+      ->capture_default_str();
+  command
+      ->add_option("--tune-rates", o->rates,
+                   "Multiples of the method's own rate, joined by commas")
+      ->capture_default_str();
   command
       ->add_option("--jobs", o->jobs,
                    "Runs at the same time; their times are then not comparable")

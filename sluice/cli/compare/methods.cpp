@@ -4,10 +4,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
+#include <cstring>
 
-#include "sluice/cli/shared/kinds.h"
 #include "sluice/collective/sparse_allreduce.h"
+#include "sluice/config/recipe.h"
 #include "sluice/core/error.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/sparsify/sparsifier.h"
@@ -53,124 +53,20 @@ std::vector<std::string> all_methods() {
   return names;
 }
 
-// Parameters of a spec, with defaults from a registry.
-class Params {
- public:
-  Params(const std::string& text, const std::vector<Description>& kinds)
-      : spec_(parse_spec(text)) {
-    for (const Description& d : kinds) {
-      if (d.name == spec_.name) known_ = d.parameters;
-    }
-  }
-
-  const std::string& name() const { return spec_.name; }
-  bool knows(std::string_view key) const {
-    return std::any_of(known_.begin(), known_.end(),
-                       [&](const auto& p) { return p.name == key; });
-  }
-  std::string get(std::string_view key) const {
-    std::string value;
-    for (const auto& p : known_) {
-      if (p.name == key) value = p.value;
-    }
-    for (const auto& [name, text] : spec_.params) {
-      if (name == key) value = text;
-    }
-    return value;
-  }
-  double number(std::string_view key) const {
-    const std::string text = get(key);
-    double value = 0;
-    std::from_chars(text.data(), text.data() + text.size(), value);
-    return value;
-  }
-  void set(std::string_view key, const std::string& text) {
-    std::erase_if(spec_.params, [&](const auto& p) { return p.first == key; });
-    spec_.params.emplace_back(key, text);
-  }
-  void forget(std::string_view key) {
-    std::erase_if(spec_.params, [&](const auto& p) { return p.first == key; });
-  }
-  std::string text() const {
-    std::string text = spec_.name;
-    for (std::size_t i = 0; i < spec_.params.size(); ++i) {
-      text += concat(i == 0 ? ":" : ",", spec_.params[i].first, "=",
-                     spec_.params[i].second);
-    }
-    return text;
-  }
-
- private:
-  Spec spec_;
-  std::vector<Description::Parameter> known_;
-};
-
-Params optimizer_of(const Json& config) {
-  std::vector<Description> optimizers;
-  for (const Kind& kind : training_kinds()) {
-    if (kind.name == "optimizers") optimizers = kind.describe();
-  }
-  return {config.at("optimizer").get<std::string>(), optimizers};
+TrainConfig config_of(const Json& json) {
+  TrainConfig config;
+  change_by_json(config, "compare", json.dump());
+  return config;
 }
 
-Params feedback_of(const Json& config) {
-  std::vector<Description> all;
-  for (const FeedbackEntry& entry : feedbacks())
-    all.push_back(entry.describe());
-  return {config.at("feedback").get<std::string>(), all};
-}
+Json json_of(const TrainConfig& config) { return Json::parse(to_json(config)); }
 
-// A momentum m makes of a weight decay w what w / (1 - m) is without.
-void scale_decay(Params& optimizer, double by) {
-  const double decay = optimizer.number("weight_decay");
-  if (decay == 0) return;
-  optimizer.set("weight_decay", fmt::format("{:.6g}", decay * by));
-}
-
-// From the feedback, if it is there, to the optimizer.
-void give_momentum_to_optimizer(Json& config) {
-  const Params feedback = feedback_of(config);
-  if (feedback.name() != "dgc") return;
-  config["feedback"] = "residual";
-  Params optimizer = optimizer_of(config);
-  const double m = feedback.number("momentum");
-  if (!optimizer.knows("momentum") || optimizer.number("momentum") > 0 ||
-      m == 0) {
-    return;
-  }
-  optimizer.set("momentum", feedback.get("momentum"));
-  if (feedback.get("nesterov") == "true") optimizer.set("nesterov", "true");
-  scale_decay(optimizer, 1 - m);
-  config["optimizer"] = optimizer.text();
-}
-
-// `was` is the feedback of the job: its other parameters are kept.
-void give_momentum_to_feedback(Json& config, const std::string& was) {
-  config["feedback"] = was.starts_with("dgc") ? was : "dgc";
-  Params feedback = feedback_of(config);
-  Params optimizer = optimizer_of(config);
-  const bool has_momentum = optimizer.knows("momentum");
-  const double m = has_momentum ? optimizer.number("momentum") : 0;
-  feedback.set("momentum", has_momentum ? optimizer.get("momentum") : "0");
-  feedback.forget("nesterov");
-  if (m > 0) {
-    if (optimizer.get("nesterov") == "true") feedback.set("nesterov", "true");
-    optimizer.set("momentum", "0");
-    optimizer.forget("nesterov");
-    scale_decay(optimizer, 1 / (1 - m));
-  }
-  config["feedback"] = feedback.text();
-  config["optimizer"] = optimizer.text();
-}
-
-void set_feedback(Json& config, const std::string& name) {
-  const auto was = config.at("feedback").get<std::string>();
-  give_momentum_to_optimizer(config);
-  if (name == "dgc") {
-    give_momentum_to_feedback(config, was);
-  } else if (!name.empty()) {
-    config["feedback"] = name;
-  }
+// The job as dense would run it, with `feedback` instead of its own.
+TrainConfig with_feedback(const TrainConfig& job, const std::string& feedback) {
+  TrainConfig config = job;
+  const bool same = parse_spec(job.feedback).name == feedback;
+  if (!same) config.feedback = feedback;
+  return config;
 }
 
 [[noreturn]] void fail_unknown_method(const std::string& name) {
@@ -182,33 +78,42 @@ void set_feedback(Json& config, const std::string& name) {
 }
 
 // SPARSIFIER+FEEDBACK+COLLECTIVE, or a collective.
-Method make_combination(const std::string& name, Json config) {
+Method make_combination(const std::string& name, const TrainConfig& job) {
   std::vector<std::string> parts = split(name, '+');
   if (parts.size() == 1 && has(collectives(), name)) {
     parts = {"topk", "", name};
   }
   const bool known = parts[0] != "none" && has(sparsifiers(), parts[0]);
   if (!known || parts.size() > 3) fail_unknown_method(name);
-  config["sparsifier"] = parts[0];
-  std::string feedback = parts[0] == "dgc" ? "dgc" : "";
+  std::string feedback = parse_spec(job.feedback).name;
+  if (parts[0] == "dgc") {
+    feedback = "dgc";
+  } else if (feedback == "dgc") {
+    feedback = "residual";
+  }
+  std::string collective = job.collective;
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (i == 1 && has(feedbacks(), parts[i])) {
       feedback = parts[i];
     } else if (has(collectives(), parts[i])) {
-      config["collective"] = parts[i];
+      collective = parts[i];
     } else if (!parts[i].empty()) {
       fail_unknown_method(name);
     }
   }
-  set_feedback(config, feedback);
-  return {name, config};
+  TrainConfig config = with_feedback(job, feedback);
+  config.sparsifier = parts[0];
+  config.collective = collective;
+  take_recipe(config, job);
+  return {name, json_of(config)};
 }
 
-Method make_dense(const std::string& name, Json config) {
-  config["sparsifier"] = "none";
-  if (name == "dense-bf16") config["collective"] = name;
-  set_feedback(config, "");
-  return {name, config, true};
+Method make_dense(const std::string& name, const TrainConfig& job) {
+  TrainConfig config = with_feedback(job, "residual");
+  config.sparsifier = "none";
+  if (name == "dense-bf16") config.collective = name;
+  take_recipe(config, job);
+  return {name, json_of(config), true};
 }
 
 void check_name(const std::string& name) {
@@ -230,6 +135,7 @@ Method make_own(const std::string& word, const Configure& configure) {
   const std::string name = word.substr(0, equals);
   check_name(name);
   Method method{name, configure(flags)};
+  method.fixed_recipe = true;
   const bool own_density =
       std::any_of(flags.begin(), flags.end(), [](const std::string& flag) {
         return flag == "--density" || flag.starts_with("--density=");
@@ -240,9 +146,44 @@ Method make_own(const std::string& word, const Configure& configure) {
 
 }  // namespace
 
+std::vector<nlohmann::ordered_json> tried_recipes(const Json& method,
+                                                  const Grid& grid) {
+  const TrainConfig config = config_of(method);
+  std::vector<Json> tried;
+  if (!has_recipe(config)) {
+    for (const double factor : grid.rates) {
+      TrainConfig one = config;
+      one.lr *= factor;
+      tried.push_back(json_of(one));
+    }
+    return tried;
+  }
+  const Recipe own = recipe_of(config);
+  for (const double momentum : grid.momenta) {
+    for (const double factor : grid.rates) {
+      Recipe recipe = own;
+      recipe.momentum = momentum;
+      recipe.lr = factor * own.reach() * (1 - momentum);
+      TrainConfig one = config;
+      force_recipe(one, recipe);
+      tried.push_back(json_of(one));
+    }
+  }
+  return tried;
+}
+
+std::string recipe_text(const Json& config) {
+  const TrainConfig c = config_of(config);
+  std::string text = fmt::format("lr {:g}", c.lr);
+  if (!has_recipe(c)) return parse_spec(c.optimizer).name + " " + text;
+  const double momentum = recipe_of(c).momentum;
+  if (momentum > 0) text += fmt::format(", momentum {:g}", momentum);
+  return text;
+}
+
 std::vector<Method> make_methods(const std::vector<std::string>& words,
                                  const Configure& configure) {
-  const Json job = configure({});
+  const TrainConfig job = config_of(configure({"--sparsifier", "none"}));
   std::vector<Method> methods;
   const auto add = [&](Method method) {
     check_name(method.name);

@@ -19,6 +19,7 @@ struct Method {
   // Everything is sent, or the method says its own density: one row, whatever
   // the densities to compare.
   bool fixed_density = false;
+  bool fixed_recipe = false;  // one of your own
 
   bool is_dense() const { return config.at("sparsifier") == "none"; }
 };
@@ -41,12 +42,25 @@ using Configure = std::function<nlohmann::ordered_json(
 //   COLLECTIVE               topk with that collective
 //   SPARSIFIER+FEEDBACK+COLLECTIVE     the last may be left out
 //
-// Where the feedback is dgc, the momentum m of the job moves from the optimizer
-// into it, and a weight decay becomes 1 / (1 - m) times as strong, which is
-// what the momentum made of it; and back for the others.
+// The job's optimizer and rate are those of dense; see take_recipe() for what
+// the others make of them. Methods of your own are as their flags say.
 //
 // Throws std::invalid_argument for unknown names and for names that come twice.
 std::vector<Method> make_methods(const std::vector<std::string>& words,
                                  const Configure& configure);
+
+// Momenta, and multiples of a method's own rate at equal reach (see Recipe).
+struct Grid {
+  std::vector<double> momenta;
+  std::vector<double> rates;
+};
+
+// The configuration of a method with every recipe of the grid; of Adam, which
+// has no such momentum, with every rate.
+std::vector<nlohmann::ordered_json> tried_recipes(
+    const nlohmann::ordered_json& config, const Grid& grid);
+
+// "lr 0.05, momentum 0.9".
+std::string recipe_text(const nlohmann::ordered_json& config);
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "sluice/cli/compare/methods.h"
 #include "sluice/cli/compare/plots.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/core/error.h"
@@ -19,6 +20,7 @@ const std::vector<Column>& columns() {
       {"method", "method", ""},
       {"density", "density %", "{:g}", 100},
       {"feedback", "feedback", ""},
+      {"recipe", "recipe", ""},
       {"seeds", "seeds", "{}"},
       {"accuracy", "final %", "{:.2f}", 100},
       {"spread", "+-", "{:.2f}", 100},
@@ -108,6 +110,7 @@ Json make_row(const Group& g, const std::optional<double>& target) {
   const bool dense = text("sparsifier") == "none";
   Json row = {{"method", g.cell->method}, {"density", g.cell->density}};
   row["feedback"] = dense ? "-" : text("feedback");
+  row["recipe"] = recipe_text(g.cell->config);
   row["seeds"] = g.runs.size();
   row["accuracy"] = row["spread"] = row["best"] = row["behind"] = Json();
   if (evaluated(g)) {
@@ -196,19 +199,19 @@ std::string job_line(const Json& c) {
   };
   const auto steps = c.at("max_steps").get<std::int64_t>();
   return fmt::format(
-      "{} on {}: {} workers ({}{}{}), batch {} each, {}, lr {} {}",
+      "{} on {}: {} workers ({}{}{}), batch {} each, {}, rate {}",
       text("model"), text("dataset"), c.at("workers").get<std::int64_t>(),
       text("engine"), text("net").empty() ? "" : ", network ", text("net"),
       c.at("batch_size").get<std::int64_t>(),
       steps > 0 ? fmt::format("{} steps", steps)
                 : fmt::format("{} epochs", c.at("epochs").get<std::int64_t>()),
-      c.at("lr").get<double>(), text("lr_schedule"));
+      text("lr_schedule"));
 }
 
 std::vector<std::string> make_notes(const std::vector<Cell>& cells,
                                     const std::vector<RunRecord>& runs,
                                     const std::optional<double>& target,
-                                    std::size_t jobs) {
+                                    const HowRun& how) {
   std::vector<std::string> notes = {job_line(cells[0].config)};
   notes.push_back(
       target ? fmt::format("target: {:.2f} %", 100 * *target)
@@ -217,9 +220,20 @@ std::vector<std::string> make_notes(const std::vector<Cell>& cells,
       "final, best: mean over seeds; +-: half of what lies between the seeds; "
       "to target: seconds in training steps until the mean reaches it; "
       "kB/step: sent per worker; ms/step: median; x: times faster than dense");
-  if (jobs > 1) {
+  if (how.grid.empty()) {
+    notes.push_back(
+        "recipe: the job's, with momentum where the method wants it; --tune "
+        "looks for better ones");
+  } else {
+    notes.push_back(
+        fmt::format("recipe: the best final accuracy with the first seed, of "
+                    "{} (multiples of the method's own)",
+                    how.grid));
+  }
+  if (how.jobs > 1) {
     notes.push_back(fmt::format(
-        "{} runs at a time share the machine: times are not comparable", jobs));
+        "{} runs at a time share the machine: times are not comparable",
+        how.jobs));
   }
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string state = state_of(runs[i]);
@@ -260,7 +274,7 @@ Target parse_target(const std::string& text) {
 
 Report make_report(const std::vector<Cell>& cells,
                    const std::vector<RunRecord>& runs, const Target& target,
-                   std::size_t jobs) {
+                   const HowRun& how) {
   Report report;
   const std::vector<Group> groups = group(cells, runs);
   report.target = resolve(target, groups);
@@ -271,7 +285,7 @@ Report make_report(const std::vector<Cell>& cells,
   for (std::size_t i = 0; i < cells.size(); ++i) {
     report.runs.push_back(describe_run(cells[i], runs[i], report.target));
   }
-  report.notes = make_notes(cells, runs, report.target, jobs);
+  report.notes = make_notes(cells, runs, report.target, how);
   return report;
 }
 

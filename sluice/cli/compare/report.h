@@ -26,11 +26,16 @@ struct Report {
   std::vector<std::string> notes;
 };
 
+struct HowRun {
+  std::size_t jobs = 1;  // at a time
+  std::string grid;      // that recipes were chosen from; empty: none
+};
+
 // `runs` has what is known of each cell; those that are not finished count in
 // `notes` only.
 Report make_report(const std::vector<Cell>& cells,
                    const std::vector<RunRecord>& runs, const Target& target,
-                   std::size_t jobs);
+                   const HowRun& how);
 
 // The table and its notes, for people.
 std::string print_report(const Report& report);

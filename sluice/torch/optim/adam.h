@@ -1,11 +1,12 @@
 #pragma once
 
+#include "sluice/config/recipe.h"
 #include "sluice/torch/optim/optimizer.h"
 
 namespace sluice {
 
 struct AdamParams {
-  double beta1 = 0.9;
+  double beta1 = kAdamBeta1;
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;

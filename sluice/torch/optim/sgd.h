@@ -1,5 +1,6 @@
 #pragma once
 
+#include "sluice/config/recipe.h"
 #include "sluice/torch/optim/optimizer.h"
 
 namespace sluice {
@@ -12,7 +13,7 @@ class Sgd final : public Optimizer {
   static constexpr std::string_view kSummary =
       "stochastic gradient descent with momentum";
   struct Params {
-    double momentum = 0.9;
+    double momentum = kSgdMomentum;
     bool nesterov = false;
     double weight_decay = 0;
     bool decay_1d = true;

@@ -1,4 +1,5 @@
 #include "sluice/config/lr_schedule.h"
+#include "sluice/config/recipe.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/planned_model.h"
@@ -25,7 +26,9 @@ void check_feedback(const std::string& text) {
 
 }  // namespace
 
-void check_training(const TrainConfig& config) {
+void check_training(const TrainConfig& given) {
+  TrainConfig config = given;
+  choose_recipe(config);
   check_config(config);
   check_feedback(config.feedback);
   device_of(config, 0);

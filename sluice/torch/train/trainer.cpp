@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "sluice/config/recipe.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
 #include "sluice/run/run_folder.h"
@@ -267,7 +268,9 @@ TrainSummary Trainer::run() {
 
 TrainSummary run_training(const TrainConfig& config,
                           const TrainOptions& options, Communicator& comm) {
-  return Trainer(config, options, comm).run();
+  TrainConfig chosen = config;
+  choose_recipe(chosen);
+  return Trainer(chosen, options, comm).run();
 }
 
 }  // namespace sluice
