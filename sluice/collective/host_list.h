@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "sluice/backend/lists.h"
 #include "sluice/backend/pass.h"
 #include "sluice/core/array.h"
 
@@ -16,6 +17,7 @@ struct ListView {
   std::span<const float> values;
 
   std::size_t size() const { return indices.size(); }
+  Entries entries() const { return {indices.data(), values.data(), size()}; }
 };
 
 // The same, owned. Its memory is used again and never cleared.
@@ -37,10 +39,11 @@ class HostList {
 
   // What was there need not stay.
   void reset(std::size_t count) {
-    indices_.reset(count);
-    values_.reset(count);
+    indices_.reset(count + kListSlack);
+    values_.reset(count + kListSlack);
     count_ = count;
   }
+  EntriesOut out() { return {indices(), values()}; }
   // Cuts it.
   void shrink(std::size_t count) { count_ = count; }
   void clear() { shrink(0); }

@@ -46,6 +46,30 @@ std::size_t collect(const Candidates& from, std::size_t m, std::uint32_t lo,
 }
 
 template <class V>
+std::size_t divide(const Candidates& from, std::size_t m,
+                   const std::uint32_t* flags, const Candidates& ones,
+                   const Candidates& zeros) {
+  std::size_t i = 0;
+  std::size_t o = 0;
+  for (; i + V::kWidth <= m; i += V::kWidth) {
+    const typename V::F v = V::load(from.values + i);
+    const typename V::I index = V::load_int(from.indices + i);
+    const typename V::I flag = V::load_int(flags + i);
+    const typename V::M one = V::ge(flag, V::broadcast_int(1));
+    V::compress(ones.indices + o, index, ones.values + o, v, one);
+    V::compress(zeros.indices + (i - o), index, zeros.values + (i - o), v,
+                V::ge(V::broadcast_int(0), flag));
+    o += V::popcount(one);
+  }
+  for (; i < m; ++i) {
+    ones.indices[o] = zeros.indices[i - o] = from.indices[i];
+    ones.values[o] = zeros.values[i - o] = from.values[i];
+    o += flags[i];
+  }
+  return o;
+}
+
+template <class V>
 std::size_t emit_grouped(const Candidates& from, std::size_t m,
                          const std::uint32_t* group_of,
                          const std::uint32_t* cuts, std::size_t most,
