@@ -1,7 +1,5 @@
 #include "sluice/collective/cltk.h"
 
-#include <algorithm>
-
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/ring.h"
 #include "sluice/core/error.h"
@@ -34,17 +32,18 @@ void Cltk::run(Communicator& comm, ExchangeContext& context,
   extra_.reset(count);
   std::size_t extra = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    sum_.values()[i] = rest_[i];
+    const float rest = rest_[i];
+    sum_.values()[i] = rest;
     extra_.indices()[extra] = indices[i];
-    extra_.values()[extra] = -rest_[i];
-    extra += rest_[i] != 0 ? 1U : 0U;
+    extra_.values()[extra] = -rest;
+    extra += rest != 0 ? 1U : 0U;
   }
   extra_.shrink(extra);
   split(selected, indices, inside_, outside_);
-  const std::uint32_t* at = indices.data();
-  for (std::size_t i = 0; i < inside_.size(); ++i) {
-    at = std::lower_bound(at, indices.data() + count, inside_.indices()[i]);
-    sum_.values()[at - indices.data()] += inside_.values()[i];
+  // All of what is inside stands somewhere among the indices.
+  for (std::size_t i = 0, at = 0; i < inside_.size(); ++i, ++at) {
+    while (indices[at] != inside_.indices()[i]) ++at;
+    sum_.values()[at] += inside_.values()[i];
   }
   out.returned.lists = {extra_.view(), outside_.view()};
   const std::span<float> values(sum_.values(), count);
