@@ -40,4 +40,9 @@ std::size_t copy_between(const Entries& list, std::uint32_t lo,
 std::size_t copy_by_flag(const Entries& list, const std::uint32_t* flags,
                          const EntriesOut& ones, const EntriesOut& zeros);
 
+// The sum of two lists of ascending indices; returns its size. An index that
+// both have gets the sum of their values.
+std::size_t merge_lists(const Entries& a, const Entries& b,
+                        const EntriesOut& out);
+
 }  // namespace sluice

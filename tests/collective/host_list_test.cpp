@@ -208,7 +208,16 @@ TEST(Kernels, OfListsEqualThePlainVersion) {
        {cpu::avx512_kernels(), cpu::avx2_kernels(), cpu::portable_kernels()}) {
     if (kernels == nullptr) continue;
     SCOPED_TRACE(std::string(kernels->name));
-    for_all([&](HostList a, const HostList&) {
+    for_all([&](HostList a, HostList b) {
+      HostList sum;
+      sum.reset(a.size() + b.size());
+      sum.shrink(kernels->merge({a.indices(), a.values(), a.size()},
+                                {b.indices(), b.values(), b.size()},
+                                {sum.indices(), sum.values(), sum.size()}));
+      std::vector<HostList> both(2);
+      both[0].assign(a);
+      both[1].assign(b);
+      ASSERT_EQ(entries_of(sum), plain_sum(both));
       HostList ones;
       HostList zeros;
       ones.reset(a.size());

@@ -108,6 +108,10 @@ struct Kernels {
   std::size_t (*divide)(const Candidates& from, std::size_t m,
                         const std::uint32_t* flags, const Candidates& ones,
                         const Candidates& zeros);
+  // The sum of two lists of ascending indices; returns its size. `out` needs
+  // slots for both and kSlack.
+  std::size_t (*merge)(const Candidates& a, const Candidates& b,
+                       const Candidates& out);
   // Copies the candidates that reach the cut of their group; returns how many,
   // or gives up with a number above `most`. Needs kSlack writable slots behind
   // `most`.

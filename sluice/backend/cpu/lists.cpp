@@ -37,4 +37,10 @@ std::size_t copy_by_flag(const Entries& list, const std::uint32_t* flags,
                           {zeros.indices, zeros.values, list.count});
 }
 
+std::size_t merge_lists(const Entries& a, const Entries& b,
+                        const EntriesOut& out) {
+  return kernels().merge(candidates(a), candidates(b),
+                         {out.indices, out.values, a.count + b.count});
+}
+
 }  // namespace sluice
