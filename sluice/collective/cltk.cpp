@@ -36,7 +36,7 @@ void Cltk::run(Communicator& comm, ExchangeContext& context,
   for (std::size_t i = 0; i < extra_.size(); ++i) {
     extra_.values()[i] = -extra_.values()[i];
   }
-  split(selected, indices, inside_, outside_);
+  split(selected, indices, &inside_, &outside_);
   // All of what is inside stands somewhere among the indices.
   for (std::size_t i = 0, at = 0; i < inside_.size(); ++i, ++at) {
     while (indices[at] != inside_.indices()[i]) ++at;

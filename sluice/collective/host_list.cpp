@@ -132,7 +132,7 @@ void largest(const ListView& list, std::size_t k, HostList& out,
 
 // A few indices at a time are marked in a map that fits a core's first cache.
 void split(const ListView& a, std::span<const std::uint32_t> indices,
-           HostList& inside, HostList& outside) {
+           HostList* inside, HostList* outside) {
   constexpr std::size_t kMap = 1 << 14;
   constexpr std::size_t kSome = 1 << 9;
   std::uint8_t map[kMap] = {};
@@ -150,8 +150,15 @@ void split(const ListView& a, std::span<const std::uint32_t> indices,
     while (mark < last && *mark < base) ++mark;
     while (mark < last && *mark < end) map[*mark++ - base] = stamp;
   };
-  inside.reset(a.size());
-  outside.reset(a.size());
+  // What nobody asked for goes here, again and again.
+  std::uint32_t no_indices[kSome + kListSlack];
+  float no_values[kSome + kListSlack];
+  const auto out = [&](HostList* list, std::size_t at) {
+    return list != nullptr ? list->out().from(at)
+                           : EntriesOut{no_indices, no_values};
+  };
+  if (inside != nullptr) inside->reset(a.size());
+  if (outside != nullptr) outside->reset(a.size());
   std::size_t in = 0;
   for (std::size_t begin = 0; begin < a.size(); begin += kSome) {
     const Entries some =
@@ -162,11 +169,10 @@ void split(const ListView& a, std::span<const std::uint32_t> indices,
         flags[i] = map[some.indices[i] - base] == stamp ? 1 : 0;
       }
     }
-    in += copy_by_flag(some, flags, inside.out().from(in),
-                       outside.out().from(begin - in));
+    in += copy_by_flag(some, flags, out(inside, in), out(outside, begin - in));
   }
-  inside.shrink(in);
-  outside.shrink(a.size() - in);
+  if (inside != nullptr) inside->shrink(in);
+  if (outside != nullptr) outside->shrink(a.size() - in);
 }
 
 ListView slice(const ListView& a, std::uint64_t begin, std::uint64_t end) {
@@ -180,10 +186,13 @@ ListView slice(const ListView& a, std::uint64_t begin, std::uint64_t end) {
   return {a.indices.subspan(first, count), a.values.subspan(first, count)};
 }
 
-void shift(const ListView& a, std::uint64_t base, HostList& out) {
-  out.assign(a);
+ListView shift(const ListView& a, std::uint64_t base,
+               Array<std::uint32_t>& indices) {
   const auto from = static_cast<std::uint32_t>(base);
-  for (std::size_t i = 0; i < out.size(); ++i) out.indices()[i] -= from;
+  indices.reset(a.size());
+  std::transform(a.indices.begin(), a.indices.end(), indices.begin(),
+                 [=](std::uint32_t index) { return index - from; });
+  return {{indices.data(), a.size()}, a.values};
 }
 
 }  // namespace sluice

@@ -91,15 +91,17 @@ void largest(const ListView& list, std::size_t k, HostList& out,
              HostList* rest = nullptr);
 
 // The entries of a whose index is in the sorted `indices`, and those whose
-// index is not.
+// index is not. Either may be null.
 void split(const ListView& a, std::span<const std::uint32_t> indices,
-           HostList& inside, HostList& outside);
+           HostList* inside, HostList* outside);
 
 // The entries with begin <= index < end, where they are.
 ListView slice(const ListView& a, std::uint64_t begin, std::uint64_t end);
 
-// The entries with their indices counted from `base`.
-void shift(const ListView& a, std::uint64_t base, HostList& out);
+// The entries with their indices, in memory of their own, counted from `base`;
+// the values stay where they are.
+ListView shift(const ListView& a, std::uint64_t base,
+               Array<std::uint32_t>& indices);
 
 // How many indices any of the lists has: exactly if they have few entries,
 // else from a part of the indices. The same for the same lists.

@@ -79,18 +79,18 @@ void SparcmlSplit::run(Communicator& comm, ExchangeContext& context,
   };
   const auto width = [&](std::size_t r) { return begin(r + 1) - begin(r); };
   // A rank's range, its indices counted from where the range begins.
-  const auto part = [&](std::size_t r, HostList& to) {
-    shift(slice(selected, begin(r), begin(r + 1)), begin(r), to);
+  const auto part = [&](std::size_t r) {
     clip_forms(mine.forms, begin(r), begin(r + 1), forms_);
+    return shift(slice(selected, begin(r), begin(r + 1)), begin(r), indices_);
   };
   for_others(comm, [&](std::size_t peer) {
-    part(peer, scratch_);
-    Frame frame = coder.encode(comm, scratch_, forms_);
+    const ListView list = part(peer);  // and its forms
+    Frame frame = coder.encode(comm, list, forms_);
     comm.send(peer, kPush, frame);
   });
   const std::size_t me = comm.rank();
   parts_.resize(size);
-  part(me, parts_[me]);
+  parts_[me].assign(part(me));
   for_others(comm, [&](std::size_t peer) {
     coder.receive(comm, peer, kPush, std::span<const SegmentForm>(forms_),
                   parts_[peer]);

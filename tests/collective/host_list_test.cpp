@@ -190,7 +190,7 @@ TEST(HostList, SplitEqualsLookingUp) {
     HostList inside;
     HostList outside;
     const auto indices = ListView(b).indices;
-    split(a, indices, inside, outside);
+    split(a, indices, &inside, &outside);
     std::vector<Entry> expected[2];
     for (const Entry& entry : entries_of(a)) {
       const bool in =
@@ -199,6 +199,10 @@ TEST(HostList, SplitEqualsLookingUp) {
     }
     ASSERT_EQ(entries_of(inside), expected[0]);
     ASSERT_EQ(entries_of(outside), expected[1]);
+    split(a, indices, nullptr, &inside);
+    split(a, indices, &outside, nullptr);
+    ASSERT_EQ(entries_of(inside), expected[1]);
+    ASSERT_EQ(entries_of(outside), expected[0]);
   });
 }
 
