@@ -133,10 +133,11 @@ void largest(const ListView& list, std::size_t k, HostList& out,
 // A few indices at a time are marked in a map that fits a core's first cache.
 void split(const ListView& a, std::span<const std::uint32_t> indices,
            HostList* inside, HostList* outside) {
-  constexpr std::size_t kMap = 1 << 14;
+  constexpr std::size_t kMap = 1 << 13;
   constexpr std::size_t kSome = 1 << 9;
-  std::uint8_t map[kMap] = {};
-  std::uint8_t stamp = 0;
+  // Not of bytes: a store to those might change any variable here.
+  std::uint16_t map[kMap] = {};
+  std::uint16_t stamp = 0;
   std::uint32_t flags[kSome];
   std::uint64_t base = 0;
   std::uint64_t end = 0;
@@ -148,7 +149,7 @@ void split(const ListView& a, std::span<const std::uint32_t> indices,
     end = base + kMap;
     if (++stamp == 0) std::fill_n(map, kMap, stamp++);
     while (mark < last && *mark < base) ++mark;
-    while (mark < last && *mark < end) map[*mark++ - base] = stamp;
+    for (; mark < last && *mark < end; ++mark) map[*mark - base] = stamp;
   };
   // What nobody asked for goes here, again and again.
   std::uint32_t no_indices[kSome + kListSlack];

@@ -39,8 +39,11 @@ class HostList {
 
   // What was there need not stay.
   void reset(std::size_t count) {
-    indices_.reset(count + kListSlack);
-    values_.reset(count + kListSlack);
+    std::size_t room = count + kListSlack;
+    // With something to spare: the next one may be a little larger.
+    if (room > indices_.capacity()) room += count / 8;
+    indices_.reset(room);
+    values_.reset(room);
     count_ = count;
   }
   EntriesOut out() { return {indices(), values()}; }

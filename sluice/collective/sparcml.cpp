@@ -100,16 +100,18 @@ void SparcmlSplit::run(Communicator& comm, ExchangeContext& context,
   send_to_others(comm, kPull, frame);
   sums_.resize(size);
   std::swap(sums_[me], parts_[0]);
-  for_others(comm, [&](std::size_t peer) {
-    coder.receive(comm, peer, kPull, width(peer), sums_[peer]);
-  });
-  for (std::size_t r = 0; r < size; ++r) {
+  const auto count_from_zero = [&](std::size_t r) {
     const auto first = static_cast<std::uint32_t>(begin(r));
     for (std::size_t i = 0; i < sums_[r].size(); ++i) {
       sums_[r].indices()[i] += first;
     }
-    out.sum.lists.push_back(sums_[r].view());
-  }
+  };
+  count_from_zero(me);
+  for_others(comm, [&](std::size_t peer) {
+    coder.receive(comm, peer, kPull, width(peer), sums_[peer]);
+    count_from_zero(peer);  // while they are in the cache
+  });
+  for (const HostList& sum : sums_) out.sum.lists.push_back(sum.view());
 }
 
 }  // namespace sluice
