@@ -1,10 +1,9 @@
 #include "sluice/collective/cltk.h"
 
-#include <algorithm>
-
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/ring.h"
 #include "sluice/core/error.h"
+#include "sluice/core/key.h"
 
 namespace sluice {
 
@@ -29,26 +28,22 @@ void Cltk::run(Communicator& comm, ExchangeContext& context,
   // parts where a rounded value left a remainder.
   const std::size_t count = sum_.size();
   const std::span<const std::uint32_t> indices = ListView(sum_).indices;
-  rest_.reset(count);
-  context.rest_at(mine, indices, {rest_.data(), count});
+  const std::span<float> values(sum_.values(), count);
+  context.rest_at(mine, indices, values);
   extra_.reset(count);
-  std::size_t extra = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    sum_.values()[i] = rest_[i];
-    extra_.indices()[extra] = indices[i];
-    extra_.values()[extra] = -rest_[i];
-    extra += rest_[i] != 0 ? 1U : 0U;
+  extra_.shrink(copy_between(ListView(sum_).entries(), 1, kMagnitudeMask + 1,
+                             extra_.out()));
+  for (std::size_t i = 0; i < extra_.size(); ++i) {
+    extra_.values()[i] = -extra_.values()[i];
   }
-  extra_.shrink(extra);
-  split(selected, indices, inside_, outside_);
-  const std::uint32_t* at = indices.data();
-  for (std::size_t i = 0; i < inside_.size(); ++i) {
-    at = std::lower_bound(at, indices.data() + count, inside_.indices()[i]);
-    sum_.values()[at - indices.data()] += inside_.values()[i];
+  split(selected, indices, &inside_, &outside_);
+  // All of what is inside stands somewhere among the indices.
+  for (std::size_t i = 0, at = 0; i < inside_.size(); ++i, ++at) {
+    while (indices[at] != inside_.indices()[i]) ++at;
+    values[at] += inside_.values()[i];
   }
   out.returned.lists = {outside_.view(), extra_.view()};
   out.refused = 1;
-  const std::span<float> values(sum_.values(), count);
   ring_sum(comm, values, values, kValues);
   out.sum.lists.push_back(sum_.view());
 }

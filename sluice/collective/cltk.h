@@ -24,7 +24,6 @@ class Cltk final : public SparseAllreduce {
            const Contribution& mine, Delivery& out) override;
 
   HostList sum_;
-  Array<float> rest_;
   HostList extra_;  // delivered although it was not selected
   HostList inside_;
   HostList outside_;  // selected, but not delivered

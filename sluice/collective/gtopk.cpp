@@ -29,11 +29,11 @@ void MergeAndCut::add(const ListView& other, std::uint64_t k, bool mine_first,
 void Gtopk::drop_cut(bool folds, Pieces& returned) {
   const std::span<const std::uint32_t> kept = list_.list().indices;
   HostList& cut = cuts_[cut_++];
-  split(alive_, kept, scratch_, cut);
+  split(alive_, kept, &scratch_, &cut);
   std::swap(alive_, scratch_);
   returned.lists.push_back(cut.view());
   if (!folds) return;
-  split(partners_, kept, scratch_, result_);
+  split(partners_, kept, &scratch_, nullptr);
   std::swap(partners_, scratch_);
 }
 
@@ -60,7 +60,7 @@ void Gtopk::run(Communicator& comm, ExchangeContext& context,
     coder.decode(comm, fold.partner(), comm.receive(fold.partner(), kUnfold),
                  mine.n(), alive_, ValueForm::kOne);
     std::swap(result_, scratch_);
-    split(selected, ListView(alive_).indices, scratch_, partners_);
+    split(selected, ListView(alive_).indices, nullptr, &partners_);
     out.sum.lists.push_back(result_.view());
     out.returned.lists.push_back(partners_.view());
     out.refused = 1;
@@ -140,11 +140,11 @@ void GtopkTree::run(Communicator& comm, ExchangeContext& context,
   // Own entries outside the result stay with their owner; cut sums whose index
   // is in it have no owner left but the one who cut them.
   const std::span<const std::uint32_t> kept = ListView(result_).indices;
-  split(selected, kept, scratch_, returned_);
+  split(selected, kept, nullptr, &returned_);
   out.returned.lists.push_back(returned_.view());
   out.refused = 1;
   for (std::size_t c = 0; c < cuts; ++c) {
-    split(cuts_[c], kept, scratch_, unused_);
+    split(cuts_[c], kept, &scratch_, nullptr);
     std::swap(cuts_[c], scratch_);
     out.returned.lists.push_back(cuts_[c].view());
   }

@@ -80,7 +80,6 @@ class GtopkTree final : public SparseAllreduce {
   std::vector<HostList> cuts_;  // partial sums that this rank cut
   HostList result_;
   HostList scratch_;
-  HostList unused_;
   HostList returned_;
 };
 

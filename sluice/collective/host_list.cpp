@@ -1,60 +1,13 @@
 #include "sluice/collective/host_list.h"
 
 #include <algorithm>
-#include <functional>
+#include <bit>
 #include <utility>
 
 #include "sluice/core/key.h"
 
 namespace sluice {
 namespace {
-
-// Where a split stands: in the list, in the indices, and in both outputs.
-struct Place {
-  std::size_t i;
-  std::size_t j;
-  std::size_t in;
-  std::size_t out;
-};
-
-struct Splitter {
-  const std::uint32_t* a;
-  const float* av;
-  const std::uint32_t* b;
-  std::uint32_t* in;
-  float* inv;
-  std::uint32_t* out;
-  float* outv;
-
-  // Both ascend together; whether an entry is kept is data, not a branch.
-  void step(Place& at) const {
-    const std::uint32_t x = a[at.i];
-    const std::uint32_t y = b[at.j];
-    const float value = av[at.i];
-    in[at.in] = x;
-    inv[at.in] = value;
-    out[at.out] = x;
-    outv[at.out] = value;
-    at.in += static_cast<std::size_t>(x == y);
-    at.out += static_cast<std::size_t>(x < y);
-    at.i += static_cast<std::size_t>(x <= y);
-    at.j += static_cast<std::size_t>(y <= x);
-  }
-  void finish(Place& at, std::size_t i_end, std::size_t j_end) const {
-    while (at.i < i_end && at.j < j_end) step(at);
-    std::copy(a + at.i, a + i_end, out + at.out);
-    std::copy(av + at.i, av + i_end, outv + at.out);
-    at.out += i_end - at.i;
-  }
-};
-
-// Moves [begin, begin + count) down to `to`.
-void close_gap(HostList& list, std::size_t begin, std::size_t count,
-               std::size_t to) {
-  if (begin == to) return;
-  std::copy_n(list.indices() + begin, count, list.indices() + to);
-  std::copy_n(list.values() + begin, count, list.values() + to);
-}
 
 // The k largest have keys above `key`, and `ties` of those equal to it.
 struct Cut {
@@ -63,58 +16,78 @@ struct Cut {
   bool all = false;  // of those equal to it
 };
 
-// By the upper bits of the keys, then exactly among those that share them with
-// the k-th.
-Cut find_cut(std::span<const float> values, std::size_t k) {
-  constexpr unsigned kShift = 19;
-  // Kept: steady state allocates nothing.
-  thread_local Array<std::uint32_t> counts;
-  thread_local Array<std::uint32_t> keys;
-  constexpr std::size_t kBins = 1U << (31 - kShift);
-  counts.reset(kBins);
-  std::fill(counts.begin(), counts.end(), 0U);
-  std::uint32_t* bins = counts.data();
-  for (const float v : values) ++bins[magnitude_key(v) >> kShift];
-  std::size_t bin = kBins - 1;
-  while (counts[bin] < k) k -= counts[bin--];
-  keys.reset(counts[bin] + 1);  // one more to write to without looking
-  std::size_t count = 0;
-  std::uint32_t* found = keys.data();
-  for (const float v : values) {
-    const std::uint32_t key = magnitude_key(v);
-    found[count] = key;
-    count += static_cast<std::size_t>(key >> kShift == bin);
+// In this many bins, each of 2^shift keys from `lo` on.
+class Histogram {
+ public:
+  static constexpr std::size_t kBins = 1 << 12;
+
+  Histogram(std::uint32_t lo, unsigned shift) : lo_(lo), shift_(shift) {}
+  void add(float value) { ++counts_[(magnitude_key(value) - lo_) >> shift_]; }
+  // The highest bin that is not above the k-th largest; k becomes its rank in
+  // the bin. With a k beyond all: the lowest one.
+  std::size_t find(std::size_t& k) const {
+    std::size_t bin = kBins - 1;
+    while (bin > 0 && counts_[bin] < k) k -= counts_[bin--];
+    return bin;
   }
-  std::uint32_t* place = keys.begin() + (k - 1);
-  std::nth_element(keys.begin(), place, keys.begin() + count, std::greater<>());
-  const auto above = std::count_if(
-      keys.begin(), place, [&](std::uint32_t key) { return key > *place; });
-  const auto equal = std::count(keys.begin(), keys.begin() + count, *place);
-  const std::size_t ties = k - static_cast<std::size_t>(above);
-  return {*place, ties, ties == static_cast<std::size_t>(equal)};
+  std::uint32_t key(std::size_t bin) const {
+    return lo_ + (static_cast<std::uint32_t>(bin) << shift_);
+  }
+
+ private:
+  std::uint32_t lo_;
+  unsigned shift_;
+  std::uint32_t counts_[kBins] = {};
+};
+
+constexpr std::uint32_t kAllKeys = kMagnitudeMask + 1;
+
+// Keys [lo, hi) that the k-th largest is likely to be among, by a sample.
+std::pair<std::uint32_t, std::uint32_t> guess_keys(
+    std::span<const float> values, std::size_t k) {
+  constexpr std::size_t kSample = 1 << 12;
+  constexpr std::size_t kMargin = 150;  // more than four deviations
+  const std::size_t stride = values.size() / kSample + 1;
+  const std::size_t place = k / stride;
+  Histogram sample(0, 19);
+  for (std::size_t i = 0; i < values.size(); i += stride) sample.add(values[i]);
+  std::size_t low = place + kMargin;
+  std::size_t high = place > kMargin ? place - kMargin : 0;
+  return {sample.key(sample.find(low)), sample.key(sample.find(high) + 1)};
 }
 
-// Calls f(kept so far, left so far, i) for every entry: where it would go.
-template <class F>
-void pick(const ListView& list, const Cut& cut, F&& f) {
-  const float* values = list.values.data();
-  const std::size_t n = list.size();
-  std::size_t kept = 0;
-  if (cut.all) {
-    for (std::size_t i = 0; i < n; ++i) {
-      f(kept, i - kept, i);
-      kept += static_cast<std::size_t>(magnitude_key(values[i]) >= cut.key);
-    }
-    return;
+// Among a few by the guess, else among all; there by bins, then exactly.
+Cut find_cut(const ListView& list, std::size_t k) {
+  thread_local HostList few;  // kept: steady state allocates nothing
+  few.reset(list.size());
+  auto [lo, hi] = guess_keys(list.values, k);
+  std::size_t above = count_from(list.values.data(), list.size(), hi);
+  few.shrink(copy_between(list.entries(), lo, hi, few.out()));
+  if (above >= k || above + few.size() < k) {
+    above = 0;
+    lo = 0;
+    hi = kAllKeys;
+    few.assign(list);
   }
-  std::size_t ties = cut.ties;
-  for (std::size_t i = 0; i < n; ++i) {
-    const std::uint32_t key = magnitude_key(values[i]);
-    const bool tie = key == cut.key && ties > 0;
-    f(kept, i - kept, i);
-    ties -= tie ? 1U : 0U;
-    kept += key > cut.key || tie ? 1U : 0U;
-  }
+  k -= above;
+  // One bin more than the width would give: hi - lo may be no power of two.
+  const auto shift = static_cast<unsigned>(
+      std::max(0, static_cast<int>(std::bit_width(hi - lo - 1)) -
+                      std::countr_zero(Histogram::kBins)));
+  Histogram bins(lo, shift);
+  for (const float v : ListView(few).values) bins.add(v);
+  const std::size_t bin = bins.find(k);
+  const std::uint32_t end = bin + 1 < Histogram::kBins ? bins.key(bin + 1) : hi;
+  few.shrink(
+      copy_between(ListView(few).entries(), bins.key(bin), end, few.out()));
+  const auto less = [](float a, float b) {
+    return magnitude_key(a) > magnitude_key(b);
+  };
+  float* place = few.values() + (k - 1);
+  std::nth_element(few.values(), place, few.values() + few.size(), less);
+  const std::uint32_t key = magnitude_key(*place);
+  k -= count_from(few.values(), few.size(), key + 1);
+  return {key, k, k == count_from(few.values(), few.size(), key)};
 }
 
 }  // namespace
@@ -131,77 +104,76 @@ void largest(const ListView& list, std::size_t k, HostList& out,
     if (rest != nullptr) rest->assign(list);
     return;
   }
-  const Cut cut = find_cut(list.values, k);
-  out.reset(k + 1);  // one more to write to without looking
-  // Copies, which stores to the lists cannot change.
-  const std::uint32_t* from = list.indices.data();
-  const float* value = list.values.data();
-  std::uint32_t* to = out.indices();
-  float* to_value = out.values();
-  if (rest == nullptr) {
-    pick(list, cut, [=](std::size_t kept, std::size_t, std::size_t i) {
-      to[kept] = from[i];
-      to_value[kept] = value[i];
-    });
-  } else {
-    rest->reset(list.size() - k + 1);
-    std::uint32_t* other = rest->indices();
-    float* other_value = rest->values();
-    pick(list, cut, [=](std::size_t kept, std::size_t left, std::size_t i) {
-      to[kept] = other[left] = from[i];
-      to_value[kept] = other_value[left] = value[i];
-    });
-    rest->shrink(list.size() - k);
+  const Cut cut = find_cut(list, k);
+  // Entries before `last` may be at the cut, those behind it are above.
+  std::size_t last = list.size();
+  if (!cut.all) {
+    std::size_t ties = cut.ties;
+    for (last = 0; ties > 0; ++last) {
+      ties -= magnitude_key(list.values[last]) == cut.key ? 1U : 0U;
+    }
   }
-  out.shrink(k);
+  const auto copy = [&](bool kept, HostList& to) {
+    const auto part = [&](const Entries& from, std::uint32_t key,
+                          const EntriesOut& at) {
+      return kept ? copy_between(from, key, kAllKeys, at)
+                  : copy_between(from, 0, key, at);
+    };
+    const Entries all = list.entries();
+    const std::size_t count = part(all.first(last), cut.key, to.out());
+    part(all.from(last), cut.key + 1, to.out().from(count));
+  };
+  out.reset(k);
+  copy(true, out);
+  if (rest == nullptr) return;
+  rest->reset(list.size() - k);
+  copy(false, *rest);
 }
 
-// In halves, side by side, as merge() does: none writes beyond its own
-// entries.
+// A few indices at a time are marked in a map that fits a core's first cache.
 void split(const ListView& a, std::span<const std::uint32_t> indices,
-           HostList& inside, HostList& outside) {
-  constexpr std::size_t kParts = 2;
-  inside.reset(a.size());
-  outside.reset(a.size());
-  const Splitter s = {a.indices.data(), a.values.data(), indices.data(),
-                      inside.indices(), inside.values(), outside.indices(),
-                      outside.values()};
-  Place at[kParts];
-  std::size_t begin[kParts + 1];
-  std::size_t j[kParts + 1] = {};
-  for (std::size_t p = 0; p < kParts; ++p) {
-    begin[p] = a.size() * p / kParts;
-    if (p > 0 && a.size() > 0) {
-      j[p] = static_cast<std::size_t>(std::lower_bound(indices.begin(),
-                                                       indices.end(),
-                                                       a.indices[begin[p]]) -
-                                      indices.begin());
-    }
-    at[p] = {begin[p], j[p], begin[p], begin[p]};
-  }
-  begin[kParts] = a.size();
-  j[kParts] = indices.size();
-  while (true) {
-    std::size_t steps = a.size() + indices.size();
-    for (std::size_t p = 0; p < kParts; ++p) {
-      steps = std::min({steps, begin[p + 1] - at[p].i, j[p + 1] - at[p].j});
-    }
-    if (steps == 0) break;
-    for (; steps > 0; --steps) {
-      for (std::size_t p = 0; p < kParts; ++p) s.step(at[p]);
-    }
-  }
+           HostList* inside, HostList* outside) {
+  constexpr std::size_t kMap = 1 << 13;
+  constexpr std::size_t kSome = 1 << 9;
+  // Not of bytes: a store to those might change any variable here.
+  std::uint16_t map[kMap] = {};
+  std::uint16_t stamp = 0;
+  std::uint32_t flags[kSome];
+  std::uint64_t base = 0;
+  std::uint64_t end = 0;
+  const std::uint32_t* mark = indices.data();
+  const std::uint32_t* last = mark + indices.size();
+  // The next indices, up to `end`, are marked by a stamp of their own.
+  const auto move_to = [&](std::uint64_t index) {
+    base = index;
+    end = base + kMap;
+    if (++stamp == 0) std::fill_n(map, kMap, stamp++);
+    while (mark < last && *mark < base) ++mark;
+    for (; mark < last && *mark < end; ++mark) map[*mark - base] = stamp;
+  };
+  // What nobody asked for goes here, again and again.
+  std::uint32_t no_indices[kSome + kListSlack];
+  float no_values[kSome + kListSlack];
+  const auto out = [&](HostList* list, std::size_t at) {
+    return list != nullptr ? list->out().from(at)
+                           : EntriesOut{no_indices, no_values};
+  };
+  if (inside != nullptr) inside->reset(a.size());
+  if (outside != nullptr) outside->reset(a.size());
   std::size_t in = 0;
-  std::size_t out = 0;
-  for (std::size_t p = 0; p < kParts; ++p) {
-    s.finish(at[p], begin[p + 1], j[p + 1]);
-    close_gap(inside, begin[p], at[p].in - begin[p], in);
-    close_gap(outside, begin[p], at[p].out - begin[p], out);
-    in += at[p].in - begin[p];
-    out += at[p].out - begin[p];
+  for (std::size_t begin = 0; begin < a.size(); begin += kSome) {
+    const Entries some =
+        a.entries().from(begin).first(std::min(kSome, a.size() - begin));
+    for (std::size_t i = 0; i < some.count;) {
+      if (some.indices[i] >= end) move_to(some.indices[i]);
+      for (; i < some.count && some.indices[i] < end; ++i) {
+        flags[i] = map[some.indices[i] - base] == stamp ? 1 : 0;
+      }
+    }
+    in += copy_by_flag(some, flags, out(inside, in), out(outside, begin - in));
   }
-  inside.shrink(in);
-  outside.shrink(out);
+  if (inside != nullptr) inside->shrink(in);
+  if (outside != nullptr) outside->shrink(a.size() - in);
 }
 
 ListView slice(const ListView& a, std::uint64_t begin, std::uint64_t end) {
@@ -215,10 +187,13 @@ ListView slice(const ListView& a, std::uint64_t begin, std::uint64_t end) {
   return {a.indices.subspan(first, count), a.values.subspan(first, count)};
 }
 
-void shift(const ListView& a, std::uint64_t base, HostList& out) {
-  out.assign(a);
+ListView shift(const ListView& a, std::uint64_t base,
+               Array<std::uint32_t>& indices) {
   const auto from = static_cast<std::uint32_t>(base);
-  for (std::size_t i = 0; i < out.size(); ++i) out.indices()[i] -= from;
+  indices.reset(a.size());
+  std::transform(a.indices.begin(), a.indices.end(), indices.begin(),
+                 [=](std::uint32_t index) { return index - from; });
+  return {{indices.data(), a.size()}, a.values};
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "sluice/backend/lists.h"
 #include "sluice/backend/pass.h"
 #include "sluice/core/array.h"
 
@@ -16,6 +17,7 @@ struct ListView {
   std::span<const float> values;
 
   std::size_t size() const { return indices.size(); }
+  Entries entries() const { return {indices.data(), values.data(), size()}; }
 };
 
 // The same, owned. Its memory is used again and never cleared.
@@ -37,10 +39,14 @@ class HostList {
 
   // What was there need not stay.
   void reset(std::size_t count) {
-    indices_.reset(count);
-    values_.reset(count);
+    std::size_t room = count + kListSlack;
+    // With something to spare: the next one may be a little larger.
+    if (room > indices_.capacity()) room += count / 8;
+    indices_.reset(room);
+    values_.reset(room);
     count_ = count;
   }
+  EntriesOut out() { return {indices(), values()}; }
   // Cuts it.
   void shrink(std::size_t count) { count_ = count; }
   void clear() { shrink(0); }
@@ -88,15 +94,17 @@ void largest(const ListView& list, std::size_t k, HostList& out,
              HostList* rest = nullptr);
 
 // The entries of a whose index is in the sorted `indices`, and those whose
-// index is not.
+// index is not. Either may be null.
 void split(const ListView& a, std::span<const std::uint32_t> indices,
-           HostList& inside, HostList& outside);
+           HostList* inside, HostList* outside);
 
 // The entries with begin <= index < end, where they are.
 ListView slice(const ListView& a, std::uint64_t begin, std::uint64_t end);
 
-// The entries with their indices counted from `base`.
-void shift(const ListView& a, std::uint64_t base, HostList& out);
+// The entries with their indices, in memory of their own, counted from `base`;
+// the values stay where they are.
+ListView shift(const ListView& a, std::uint64_t base,
+               Array<std::uint32_t>& indices);
 
 // How many indices any of the lists has: exactly if they have few entries,
 // else from a part of the indices. The same for the same lists.

@@ -13,85 +13,11 @@ std::size_t first_from(std::span<const std::uint32_t> indices,
       indices.begin());
 }
 
-// Where a merge stands: in either list, and in the output.
-struct Merged {
-  std::size_t i;
-  std::size_t j;
-  std::size_t out;
-};
-
-struct Merge {
-  const std::uint32_t* a;
-  const float* av;
-  const std::uint32_t* b;
-  const float* bv;
-  std::uint32_t* out;
-  float* outv;
-
-  // Both sides must have an entry left. Which comes next is a coin toss, so no
-  // branch may depend on it; equal indices are rare or the rule.
-  void step(Merged& at) const {
-    const std::uint32_t x = a[at.i];
-    const std::uint32_t y = b[at.j];
-    const std::uint32_t from_a = 0U - static_cast<std::uint32_t>(x < y);
-    const auto v = std::bit_cast<std::uint32_t>(av[at.i]);
-    const auto w = std::bit_cast<std::uint32_t>(bv[at.j]);
-    out[at.out] = y ^ ((x ^ y) & from_a);
-    float value = std::bit_cast<float>(w ^ ((v ^ w) & from_a));
-    if (x == y) value = av[at.i] + bv[at.j];
-    outv[at.out] = value;
-    at.i += static_cast<std::size_t>(x <= y);
-    at.j += static_cast<std::size_t>(y <= x);
-    ++at.out;
-  }
-
-  void finish(Merged& at, std::size_t i_end, std::size_t j_end) const {
-    while (at.i < i_end && at.j < j_end) step(at);
-    std::copy(a + at.i, a + i_end, out + at.out);
-    std::copy(av + at.i, av + i_end, outv + at.out);
-    at.out += i_end - at.i;
-    std::copy(b + at.j, b + j_end, out + at.out);
-    std::copy(bv + at.j, bv + j_end, outv + at.out);
-    at.out += j_end - at.j;
-  }
-};
-
 }  // namespace
 
-// Two halves side by side: each step waits for its own loads and comparison, so
-// two take little more time than one.
 void merge(const ListView& a, const ListView& b, HostList& out) {
   out.reset(a.size() + b.size());
-  const Merge m = {a.indices.data(), a.values.data(), b.indices.data(),
-                   b.values.data(),  out.indices(),   out.values()};
-  const std::size_t i_half = a.size() / 2;
-  const std::size_t j_half =
-      a.size() == 0 ? 0
-                    : static_cast<std::size_t>(
-                          std::lower_bound(b.indices.begin(), b.indices.end(),
-                                           a.indices[i_half]) -
-                          b.indices.begin());
-  Merged low = {0, 0, 0};
-  Merged high = {i_half, j_half, i_half + j_half};
-  while (true) {
-    std::size_t steps = std::min(
-        {i_half - low.i, j_half - low.j, a.size() - high.i, b.size() - high.j});
-    if (steps == 0) break;
-    for (; steps > 0; --steps) {
-      m.step(low);
-      m.step(high);
-    }
-  }
-  m.finish(low, i_half, j_half);
-  m.finish(high, a.size(), b.size());
-  // Close the gap that indices in both lists left between the halves.
-  const std::size_t begin = i_half + j_half;
-  const std::size_t size = high.out - begin;
-  if (low.out < begin) {
-    std::copy_n(m.out + begin, size, m.out + low.out);
-    std::copy_n(m.outv + begin, size, m.outv + low.out);
-  }
-  out.shrink(low.out + size);
+  out.shrink(merge_lists(a.entries(), b.entries(), out.out()));
 }
 
 namespace {
@@ -138,12 +64,14 @@ class SumRange {
 
 }  // namespace
 
-// One pass, however many lists there are.
+// A few lists one by one, which is faster; many in one pass over all of them.
 void merge_all(std::vector<HostList>& lists, HostList& scratch) {
-  if (lists.size() < 2) return;
-  if (lists.size() == 2) {
-    merge(lists[0], lists[1], scratch);
-    std::swap(lists[0], scratch);
+  constexpr std::size_t kFew = 4;
+  if (lists.size() <= kFew) {
+    for (std::size_t l = 1; l < lists.size(); ++l) {
+      merge(lists[0], lists[l], scratch);
+      std::swap(lists[0], scratch);
+    }
     return;
   }
   SumRange range;

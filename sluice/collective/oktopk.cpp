@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "sluice/collective/patterns.h"
+#include "sluice/core/key.h"
 
 namespace sluice {
 namespace {
@@ -126,17 +127,17 @@ std::uint64_t Oktopk::sum_regions(Communicator& comm, ListCoder& coder,
                                   const Contribution& mine) {
   const std::vector<std::uint64_t>& b = next_.bounds;
   const std::size_t me = comm.rank();
-  const auto part = [&](std::size_t r, HostList& to) {
-    shift(slice(selected, b[r], b[r + 1]), b[r], to);
+  const auto part = [&](std::size_t r) {
     clip_forms(mine.forms, b[r], b[r + 1], forms_);
+    return shift(slice(selected, b[r], b[r + 1]), b[r], indices_);
   };
   for_others(comm, [&](std::size_t peer) {
-    part(peer, scratch_);
-    Frame frame = encode_ranked(coder, comm, scratch_, forms_, mine.k);
+    const ListView list = part(peer);  // and its forms
+    Frame frame = encode_ranked(coder, comm, list, forms_, mine.k);
     comm.send(peer, kPush, frame);
   });
   lists_.resize(comm.size());
-  part(me, lists_[me]);
+  lists_[me].assign(part(me));
   std::uint64_t k = mine.k;
   for_others(comm, [&](std::size_t peer) {
     k = std::max(
@@ -144,8 +145,6 @@ std::uint64_t Oktopk::sum_regions(Communicator& comm, ListCoder& coder,
   });
   merge_all(lists_, scratch_);
   std::swap(mine_, lists_[0]);
-  const auto first = static_cast<std::uint32_t>(b[me]);
-  for (std::size_t i = 0; i < mine_.size(); ++i) mine_.indices()[i] += first;
   return std::min(k, mine.n());
 }
 
@@ -156,15 +155,15 @@ void Oktopk::gather(Communicator& comm, ListCoder& coder, bool by_region,
   const auto begin = [&](std::size_t r) { return by_region ? b[r] : 0; };
   const auto end = [&](std::size_t r) { return by_region ? b[r + 1] : n; };
   const std::size_t me = comm.rank();
-  shift(mine_, begin(me), lists_[me]);
-  Frame frame = coder.encode(comm, lists_[me], end(me) - begin(me));
+  Frame frame = coder.encode(comm, mine_, end(me) - begin(me));
   send_to_others(comm, kGather, frame);
   for_others(comm, [&](std::size_t peer) {
     coder.receive(comm, peer, kGather, end(peer) - begin(peer), lists_[peer]);
   });
   out.clear();
   for (std::size_t r = 0; r < comm.size(); ++r) {
-    out.append(lists_[r], static_cast<std::uint32_t>(begin(r)));
+    out.append(r == me ? mine_ : lists_[r],
+               static_cast<std::uint32_t>(begin(r)));
   }
 }
 
@@ -196,7 +195,7 @@ void Oktopk::agree_on_sizes(Communicator& comm, std::uint64_t k) {
 }
 
 // Moves entries so that every rank has as many for the others; ranks keep their
-// order.
+// order. From then on indices in mine_ count from 0.
 void Oktopk::level(Communicator& comm, ListCoder& coder, std::uint64_t n) {
   const std::vector<std::uint64_t>& sizes = numbers_;
   const std::size_t size = comm.size();
@@ -209,6 +208,9 @@ void Oktopk::level(Communicator& comm, ListCoder& coder, std::uint64_t n) {
                      std::min(starts[a + 1], share(starts[size], b + 1, size)));
   };
   const std::size_t me = comm.rank();
+  for (std::size_t i = 0; i < mine_.size(); ++i) {
+    mine_.indices()[i] += static_cast<std::uint32_t>(next_.bounds[me]);
+  }
   const auto own = [&](std::size_t peer) {
     const auto [begin, end] = overlap(me, peer);
     return begin < end ? cut(mine_, begin - starts[me], end - starts[me])
@@ -232,14 +234,10 @@ void Oktopk::level(Communicator& comm, ListCoder& coder, std::uint64_t n) {
 
 void Oktopk::deliver_above(Communicator& comm, ListCoder& coder,
                            std::uint64_t n, std::uint64_t k) {
-  std::size_t picked = 0;
-  for (std::size_t i = 0; i < mine_.size(); ++i) {
-    const float value = mine_.values()[i];
-    mine_.indices()[picked] = mine_.indices()[i];
-    mine_.values()[picked] = value;
-    picked += std::abs(double(value)) >= next_.threshold ? 1U : 0U;
-  }
-  mine_.shrink(picked);
+  // In place; NaN is above all and does not count.
+  mine_.shrink(copy_between(ListView(mine_).entries(),
+                            threshold_key(next_.threshold), kInfKey + 1,
+                            mine_.out()));
   agree_on_sizes(comm, k);
   const std::vector<std::uint64_t>& sizes = numbers_;
   const auto total = std::accumulate(sizes.begin(), sizes.end(), 0.0);
@@ -271,7 +269,7 @@ void Oktopk::run(Communicator& comm, ExchangeContext& context,
   } else {
     deliver_above(comm, coder, mine.n(), k);
   }
-  split(selected, ListView(sum_).indices, scratch_, returned_);
+  split(selected, ListView(sum_).indices, nullptr, &returned_);
   out.sum.lists.push_back(sum_.view());
   out.returned.lists.push_back(returned_.view());
   out.refused = 1;

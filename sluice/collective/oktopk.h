@@ -62,10 +62,11 @@ class Oktopk final : public SparseAllreduce {
   State state_;  // of the last step that was committed
   State next_;
   std::vector<HostList> lists_;
-  HostList mine_;  // what this rank has for the others, by global index
+  HostList mine_;  // what this rank has for the others, counted in its region
   HostList sum_;
   HostList returned_;
   HostList scratch_;
+  Array<std::uint32_t> indices_;  // scratch
   std::vector<SegmentForm> forms_;
   std::vector<std::uint64_t> numbers_;  // everybody's
   std::vector<std::uint64_t> starts_;   // scratch

@@ -79,18 +79,18 @@ void SparcmlSplit::run(Communicator& comm, ExchangeContext& context,
   };
   const auto width = [&](std::size_t r) { return begin(r + 1) - begin(r); };
   // A rank's range, its indices counted from where the range begins.
-  const auto part = [&](std::size_t r, HostList& to) {
-    shift(slice(selected, begin(r), begin(r + 1)), begin(r), to);
+  const auto part = [&](std::size_t r) {
     clip_forms(mine.forms, begin(r), begin(r + 1), forms_);
+    return shift(slice(selected, begin(r), begin(r + 1)), begin(r), indices_);
   };
   for_others(comm, [&](std::size_t peer) {
-    part(peer, scratch_);
-    Frame frame = coder.encode(comm, scratch_, forms_);
+    const ListView list = part(peer);  // and its forms
+    Frame frame = coder.encode(comm, list, forms_);
     comm.send(peer, kPush, frame);
   });
   const std::size_t me = comm.rank();
   parts_.resize(size);
-  part(me, parts_[me]);
+  parts_[me].assign(part(me));
   for_others(comm, [&](std::size_t peer) {
     coder.receive(comm, peer, kPush, std::span<const SegmentForm>(forms_),
                   parts_[peer]);
@@ -100,16 +100,18 @@ void SparcmlSplit::run(Communicator& comm, ExchangeContext& context,
   send_to_others(comm, kPull, frame);
   sums_.resize(size);
   std::swap(sums_[me], parts_[0]);
-  for_others(comm, [&](std::size_t peer) {
-    coder.receive(comm, peer, kPull, width(peer), sums_[peer]);
-  });
-  for (std::size_t r = 0; r < size; ++r) {
+  const auto count_from_zero = [&](std::size_t r) {
     const auto first = static_cast<std::uint32_t>(begin(r));
     for (std::size_t i = 0; i < sums_[r].size(); ++i) {
       sums_[r].indices()[i] += first;
     }
-    out.sum.lists.push_back(sums_[r].view());
-  }
+  };
+  count_from_zero(me);
+  for_others(comm, [&](std::size_t peer) {
+    coder.receive(comm, peer, kPull, width(peer), sums_[peer]);
+    count_from_zero(peer);  // while they are in the cache
+  });
+  for (const HostList& sum : sums_) out.sum.lists.push_back(sum.view());
 }
 
 }  // namespace sluice

@@ -46,6 +46,7 @@ class SparcmlSplit final : public SparseAllreduce {
   std::vector<HostList> parts_;  // by sender
   std::vector<HostList> sums_;   // by range
   HostList scratch_;
+  Array<std::uint32_t> indices_;  // scratch
   std::vector<SegmentForm> forms_;
 };
 

@@ -16,19 +16,19 @@
 #include "sluice/core/error.h"
 
 namespace sluice {
+namespace cpu {
 namespace {
-
-using cpu::Kernels;
-namespace wire = cpu::wire;
 
 std::vector<const Kernels*> available_kernels() {
   std::vector<const Kernels*> all;
   for (const Kernels* table :
-       {cpu::avx512_kernels(), cpu::avx2_kernels(), cpu::portable_kernels()}) {
+       {avx512_kernels(), avx2_kernels(), portable_kernels()}) {
     if (table != nullptr) all.push_back(table);
   }
   return all;
 }
+
+}  // namespace
 
 const Kernels& choose_kernels(std::string_view isa) {
   const std::vector<const Kernels*> all = available_kernels();
@@ -49,6 +49,14 @@ const Kernels& choose_kernels(std::string_view isa) {
       concat(where, " must name kernels that this machine can run, got '", isa,
              "'; it can run: ", known));
 }
+
+}  // namespace cpu
+
+namespace {
+
+using cpu::choose_kernels;
+using cpu::Kernels;
+namespace wire = cpu::wire;
 
 std::size_t thread_count(std::size_t asked) {
   if (asked > 0) {
@@ -188,7 +196,7 @@ std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options) {
 std::span<const std::string_view> cpu_isas() {
   static const std::vector<std::string_view> kNames = [] {
     std::vector<std::string_view> names;
-    for (const Kernels* table : available_kernels()) {
+    for (const Kernels* table : cpu::available_kernels()) {
       names.push_back(table->name);
     }
     return names;

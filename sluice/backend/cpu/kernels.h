@@ -103,6 +103,15 @@ struct Kernels {
   std::size_t (*collect)(const Candidates& from, std::size_t m,
                          std::uint32_t lo, std::uint32_t hi,
                          std::uint32_t* indices, float* values);
+  // Copies the candidates whose flag is 1 to one list and those where it is 0
+  // to another; returns the number of the former. Both need m slots and kSlack.
+  std::size_t (*divide)(const Candidates& from, std::size_t m,
+                        const std::uint32_t* flags, const Candidates& ones,
+                        const Candidates& zeros);
+  // The sum of two lists of ascending indices; returns its size. `out` needs
+  // slots for both and kSlack.
+  std::size_t (*merge)(const Candidates& a, const Candidates& b,
+                       const Candidates& out);
   // Copies the candidates that reach the cut of their group; returns how many,
   // or gives up with a number above `most`. Needs kSlack writable slots behind
   // `most`.
@@ -135,5 +144,9 @@ struct Kernels {
 const Kernels* avx512_kernels();
 const Kernels* avx2_kernels();
 const Kernels* portable_kernels();
+
+// The best that the machine has, those named, or, if no name is given, those
+// that SLUICE_CPU names.
+const Kernels& choose_kernels(std::string_view isa);
 
 }  // namespace sluice::cpu

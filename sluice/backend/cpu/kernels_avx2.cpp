@@ -141,13 +141,129 @@ struct Ymm {
     store(vp, _mm256_permutevar8x32_ps(v, order));
   }
 };
+
+// A network that merges eight and eight, as long as indices leave room for the
+// lane of their value: both are one key, so that values move but once.
+constexpr unsigned kLabel = 4;
+
+struct Network {
+  __m256i keys;  // the eight largest so far
+  __m256 values;
+
+  static __m256i keys_of(__m256i indices, std::uint32_t first) {
+    return _mm256_or_si256(_mm256_slli_epi32(indices, kLabel),
+                           Ymm::iota(first));
+  }
+  // Takes eight more; gives the indices and values of the eight smallest.
+  void exchange(const std::uint32_t* indices, const float* from, __m256i& x,
+                __m256& v) {
+    const __m256 more = Ymm::load(from);
+    const __m256i other =
+        _mm256_permutevar8x32_epi32(keys_of(Ymm::load_int(indices), 8),
+                                    _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0));
+    __m256i lo = _mm256_min_epu32(keys, other);
+    __m256i hi = _mm256_max_epu32(keys, other);
+    // Both are bitonic: order what is 4, 2 and 1 apart in either.
+    const auto order = [&](__m256i a, __m256i b) {
+      lo = _mm256_min_epu32(a, b);
+      hi = _mm256_max_epu32(a, b);
+    };
+    order(_mm256_permute2x128_si256(lo, hi, 0x20),
+          _mm256_permute2x128_si256(lo, hi, 0x31));
+    order(_mm256_unpacklo_epi64(lo, hi), _mm256_unpackhi_epi64(lo, hi));
+    const __m256 a = _mm256_castsi256_ps(lo);
+    const __m256 b = _mm256_castsi256_ps(hi);
+    order(Ymm::bits(_mm256_shuffle_ps(a, b, 0x88)),
+          Ymm::bits(_mm256_shuffle_ps(a, b, 0xdd)));
+    const __m256i even = _mm256_unpacklo_epi32(lo, hi);
+    const __m256i odd = _mm256_unpackhi_epi32(lo, hi);
+    lo = _mm256_unpacklo_epi64(even, odd);
+    hi = _mm256_unpackhi_epi64(even, odd);
+    const __m256i low = _mm256_permute2x128_si256(lo, hi, 0x20);
+    const __m256i high = _mm256_permute2x128_si256(lo, hi, 0x31);
+    const auto values_at = [&](__m256i key) {
+      return Ymm::blend(_mm256_permutevar8x32_ps(values, key),
+                        _mm256_permutevar8x32_ps(more, key),
+                        _mm256_slli_epi32(key, 32 - kLabel));
+    };
+    x = _mm256_srli_epi32(low, kLabel);
+    v = values_at(low);
+    values = values_at(high);
+    keys = keys_of(_mm256_srli_epi32(high, kLabel), 0);
+  }
+};
+
+std::size_t merge_by_network(const Candidates& a, const Candidates& b,
+                             const Candidates& to) {
+  constexpr std::size_t kWidth = Ymm::kWidth;
+  if (a.room < kWidth || b.room < kWidth ||
+      (a.indices[a.room - 1] | b.indices[b.room - 1]) >> (32 - kLabel) != 0) {
+    return merge(a, b, to);
+  }
+  const __m256i turn = _mm256_setr_epi32(7, 0, 1, 2, 3, 4, 5, 6);
+  Network net = {Network::keys_of(Ymm::load_int(a.indices), 0),
+                 Ymm::load(a.values)};
+  std::size_t i = kWidth;
+  std::size_t j = 0;
+  std::size_t o = 0;
+  __m256i last = Ymm::broadcast_int(~0U);  // index, in the first lane
+  while (i + kWidth <= a.room && j + kWidth <= b.room) {
+    const bool from_a = a.indices[i] < b.indices[j];
+    __m256i x;
+    __m256 v;
+    net.exchange(from_a ? a.indices + i : b.indices + j,
+                 from_a ? a.values + i : b.values + j, x, v);
+    i += from_a ? kWidth : 0;
+    j += from_a ? 0 : kWidth;
+    const __m256i turned = _mm256_permutevar8x32_epi32(x, turn);
+    const __m256i same =
+        _mm256_cmpeq_epi32(x, _mm256_blend_epi32(turned, last, 1));
+    last = turned;
+    const unsigned pairs = Ymm::lanes(same);
+    if (pairs == 0) {
+      Ymm::store_int(to.indices + o, x);
+      Ymm::store(to.values + o, v);
+      o += kWidth;
+      continue;
+    }
+    // An index twice in a row: its second value takes in the first, which may
+    // have been written already.
+    const __m256 before =
+        _mm256_blend_ps(_mm256_permutevar8x32_ps(v, turn),
+                        Ymm::broadcast(o > 0 ? to.values[o - 1] : 0.0F), 1);
+    v = Ymm::blend(v, _mm256_add_ps(before, v), same);
+    o -= pairs & 1U;
+    const unsigned keep = ~(pairs >> 1) & 255U;
+    const __m256i lanes = Ymm::load_int(kCompress.lane[keep]);
+    Ymm::store_int(to.indices + o, _mm256_permutevar8x32_epi32(x, lanes));
+    Ymm::store(to.values + o, _mm256_permutevar8x32_ps(v, lanes));
+    o += static_cast<std::size_t>(__builtin_popcount(keep));
+  }
+  // The rest, from the last index that was written on, without the network: it
+  // may hold the second half of a pair.
+  i = j = 0;
+  if (o > 0) {
+    const std::uint32_t end = to.indices[--o];
+    i = first_from(a.indices, a.room, end);
+    j = first_from(b.indices, b.room, end);
+  }
+  const auto rest = [](const Candidates& list, std::size_t from) {
+    return Candidates{list.indices + from, list.values + from,
+                      list.room - from};
+  };
+  return o + merge(rest(a, i), rest(b, j), rest(to, o));
+}
 }  // namespace avx2
 
 const Kernels* avx2_kernels() {
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("bmi2")) {
     return nullptr;
   }
-  static constexpr Kernels kTable = avx2::table<avx2::Ymm>("avx2");
+  static constexpr Kernels kTable = [] {
+    Kernels table = avx2::table<avx2::Ymm>("avx2");
+    table.merge = avx2::merge_by_network;
+    return table;
+  }();
   return &kTable;
 }
 

@@ -111,7 +111,11 @@ const Kernels* avx512_kernels() {
       !__builtin_cpu_supports("avx512vl") || !__builtin_cpu_supports("bmi2")) {
     return nullptr;
   }
-  static constexpr Kernels kTable = avx512::table<avx512::Zmm>("avx512");
+  static const Kernels kTable = [] {
+    Kernels table = avx512::table<avx512::Zmm>("avx512");
+    if (avx2_kernels() != nullptr) table.merge = avx2_kernels()->merge;
+    return table;
+  }();
   return &kTable;
 }
 

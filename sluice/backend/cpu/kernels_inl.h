@@ -482,8 +482,8 @@ std::size_t accumulate(const Source& s, std::size_t n) {
 
 template <class V>
 constexpr Kernels table(std::string_view name) {
-  return {name,          &add<V>,      &accumulate<V>, &stream<V>,
-          &pattern<V>,   &emit<V>,     &collect<V>,    &emit_grouped<V>,
-          &groups_of<V>, &count_ge<V>, &top_small<V>,  &cut_small<V>,
-          &statistics<V>};
+  return {name,          &add<V>,          &accumulate<V>, &stream<V>,
+          &pattern<V>,   &emit<V>,         &collect<V>,    &divide<V>,
+          &merge,        &emit_grouped<V>, &groups_of<V>,  &count_ge<V>,
+          &top_small<V>, &cut_small<V>,    &statistics<V>};
 }
