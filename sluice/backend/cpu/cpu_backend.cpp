@@ -137,8 +137,15 @@ class CpuBackend final : public Backend {
   void apply(Stream&, const ApplyPass& pass) override {
     cpu::run_apply(pass, pool_);
   }
-  void encode(Stream& stream, const EncodePass& pass) override;
-  void decode(Stream& stream, const DecodePass& pass) override;
+  void encode(Stream& stream, const EncodePass& pass) override {
+    *pass.written = as_cpu(stream).coder.encode(pass, pass.options,
+                                                {pass.out, pass.capacity});
+  }
+  void decode(Stream& stream, const DecodePass& pass) override {
+    *pass.result = as_cpu(stream).coder.decode(
+        {pass.in, pass.bytes}, pass.segments, {pass.indices, pass.capacity},
+        {pass.values, pass.capacity}, pass.starts);
+  }
 
  private:
   const Kernels& kernels_;
@@ -165,18 +172,6 @@ void CpuBackend::quantize(Stream& stream, const QuantizePass& pass) {
     }
     std::copy(rounded.begin(), rounded.end(), values);
   }
-}
-
-void CpuBackend::encode(Stream& stream, const EncodePass& pass) {
-  *pass.written = as_cpu(stream).coder.encode(
-      {pass.indices, pass.values, pass.starts, pass.segments},
-      {pass.choose, pass.index_form, pass.checksum}, {pass.out, pass.capacity});
-}
-
-void CpuBackend::decode(Stream& stream, const DecodePass& pass) {
-  *pass.result = as_cpu(stream).coder.decode(
-      {pass.in, pass.bytes}, pass.segments, {pass.indices, pass.capacity},
-      {pass.values, pass.capacity}, pass.starts);
 }
 
 }  // namespace

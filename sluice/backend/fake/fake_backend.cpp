@@ -309,9 +309,9 @@ class FakeDeviceBackend final : public Backend {
 
   // Enqueues a pass with copies of what its spans hold: these are read during
   // the call, and the work runs later.
-  template <class Pass, class... T>
+  template <class Pass, class... Spans>
   void defer(Stream& stream, void (Backend::*run)(Stream&, const Pass&),
-             const Pass& pass, std::span<const T> Pass::*... spans) {
+             const Pass& pass, Spans... spans) {
     enqueue(stream, [=, this,
                      copies = std::tuple(owned(pass.*spans)...)](Stream& s) {
       Pass own = pass;
