@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "sluice/backend/cpu/quantize.h"
+#include "sluice/backend/cpu/bucket_passes.h"
 #include "sluice/core/hash.h"
 
 namespace sluice::testing {

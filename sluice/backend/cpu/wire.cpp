@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sluice/backend/cpu/wire_values.h"
 #include "sluice/core/checksum.h"
 
 namespace sluice::cpu::wire {

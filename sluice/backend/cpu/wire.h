@@ -5,11 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "sluice/backend/cpu/wire_index.h"
-#include "sluice/backend/cpu/wire_kernels.h"
-#include "sluice/backend/cpu/wire_rows.h"
-#include "sluice/backend/pass.h"
-#include "sluice/core/wire.h"
+#include "sluice/backend/cpu/wire_sections.h"
 
 // Messages of sparse entries in host memory; see core/wire.h for the format.
 

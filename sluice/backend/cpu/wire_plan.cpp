@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "sluice/backend/cpu/wire.h"
-#include "sluice/backend/cpu/wire_values.h"
 
 namespace sluice::cpu::wire {
 namespace {
