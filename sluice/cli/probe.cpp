@@ -366,8 +366,8 @@ void add_probe(CLI::App& app) {
       "probe",
       "Measure alpha (seconds per message) and beta (seconds per byte) between "
       "the ranks: between pairs, around a ring, of all-reduce and all-gather");
-  probe->add_option("--out", o->out, "The file to write")
-      ->capture_default_str();
+  probe->option_defaults()->always_capture_default();
+  probe->add_option("--out", o->out, "The file to write");
   add_launch_options(*probe, o->launch);
   probe->add_flag("--json", o->json, "Print what is written to the file");
   probe->callback([o] {

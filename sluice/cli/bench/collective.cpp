@@ -303,32 +303,24 @@ void add_options(CLI::App& command, Options& o) {
       .add_option("--algorithm", o.algorithms,
                   "name or name:key=value,key=value (several with commas "
                   "between them or by repeating the option); all if left out")
-      ->type_name("TEXT ...");
+      ->type_name("TEXT ...")
+      ->default_str("");
   command.add_option("--n", o.sizes, "Elements (25M, 1e6, ...)")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->delimiter(',');
   command.add_option("--density", o.densities, "Share of entries of a rank")
-      ->delimiter(',')
-      ->capture_default_str();
-  command
-      .add_option("--overlap", o.overlap,
-                  "Share of a rank's entries that all ranks have in common")
-      ->capture_default_str();
-  command
-      .add_option("--support", o.support,
-                  "Where entries are: uniform, skewed, clustered or "
-                  "hot-columns")
-      ->capture_default_str();
-  command
-      .add_option("--values", o.values,
-                  "How selected values travel: fp32, bf16 or fp16")
-      ->capture_default_str();
-  command.add_option("--steps", o.steps, "Timed steps")->capture_default_str();
-  command
-      .add_option("--warmup", o.warmup,
-                  "Steps before them (dense takes 5 more to choose its way)")
-      ->capture_default_str();
-  command.add_option("--seed", o.seed, "Of the data")->capture_default_str();
+      ->delimiter(',');
+  command.add_option("--overlap", o.overlap,
+                     "Share of a rank's entries that all ranks have in common");
+  command.add_option("--support", o.support,
+                     "Where entries are: uniform, skewed, clustered or "
+                     "hot-columns");
+  command.add_option("--values", o.values,
+                     "How selected values travel: fp32, bf16 or fp16");
+  command.add_option("--steps", o.steps, "Timed steps");
+  command.add_option(
+      "--warmup", o.warmup,
+      "Steps before them (dense takes 5 more to choose its way)");
+  command.add_option("--seed", o.seed, "Of the data");
   command.add_option("--network", o.network,
                      "A file of sluice probe, for the ideal times without "
                      "--net");

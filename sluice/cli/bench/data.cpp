@@ -227,24 +227,15 @@ void add_bench_data(CLI::App& bench) {
   data->add_option("--data-dir", o->data_dir,
                    "Folder with train/CLASS/*.jpg; made up unless given");
   data->add_option("--dataset", o->dataset,
-                   "imagefolder, with parameters as for train")
-      ->capture_default_str();
-  data->add_option("--images", o->images, "Images to use, or to make up")
-      ->capture_default_str();
-  data->add_option("--width", o->width, "Of images that are made up")
-      ->capture_default_str();
-  data->add_option("--height", o->height, "The same")->capture_default_str();
-  data->add_option("--quality", o->quality, "The same, of JPEG, 1 to 100")
-      ->capture_default_str();
-  data->add_option("--threads", o->threads, "Data threads")
-      ->delimiter(',')
-      ->capture_default_str();
-  data->add_option("--batch", o->batch, "Samples per batch")
-      ->capture_default_str();
-  data->add_option("--prefetch", o->prefetch, "Batches made ahead")
-      ->capture_default_str();
-  data->add_option("--rounds", o->rounds, "Timed repetitions")
-      ->capture_default_str();
+                   "imagefolder, with parameters as for train");
+  data->add_option("--images", o->images, "Images to use, or to make up");
+  data->add_option("--width", o->width, "Of images that are made up");
+  data->add_option("--height", o->height, "The same");
+  data->add_option("--quality", o->quality, "The same, of JPEG, 1 to 100");
+  data->add_option("--threads", o->threads, "Data threads")->delimiter(',');
+  data->add_option("--batch", o->batch, "Samples per batch");
+  data->add_option("--prefetch", o->prefetch, "Batches made ahead");
+  data->add_option("--rounds", o->rounds, "Timed repetitions");
   data->add_flag("--json", o->output.json, "Print a JSON array");
   data->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
   data->callback([o] {
