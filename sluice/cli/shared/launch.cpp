@@ -16,6 +16,7 @@
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/error.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -77,8 +78,6 @@ std::string message_of(const std::exception& e) {
 }
 
 [[noreturn]] void leave(std::int64_t rank, const std::exception& e) {
-  char host[256] = "?";
-  gethostname(host, sizeof(host) - 1);
   std::fflush(stdout);
   if (dynamic_cast<const SpokenFor*>(&e) != nullptr) {
     // mpirun ends the others once a rank has left; let the one that knows more
@@ -86,7 +85,7 @@ std::string message_of(const std::exception& e) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     _exit(1);
   }
-  fmt::print(stderr, "rank {} (host {}, process {}): {}\n", rank, host,
+  fmt::print(stderr, "rank {} (host {}, process {}): {}\n", rank, host_name(),
              getpid(), message_of(e));
   std::fflush(stderr);
   _exit(1);

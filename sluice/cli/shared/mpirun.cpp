@@ -19,6 +19,7 @@
 
 #include "sluice/cli/shared/child.h"
 #include "sluice/core/error.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -27,15 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 // Tells ranks where their errors go: "host:file".
 constexpr const char* kErrors = "SLUICE_ERRORS";
-constexpr timespec kPoll = {.tv_sec = 0, .tv_nsec = 20'000'000};
 // How long mpirun may take to notice that all ranks have ended.
 constexpr auto kGrace = std::chrono::seconds(1);
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 // What the ranks write to standard error, past mpirun, which forwards nothing
 // once a rank has failed and drops it all when it is hurried. Straight to a
@@ -108,15 +102,6 @@ std::vector<std::string> command_line(std::size_t ranks, double deadline) {
   return words;
 }
 
-sigset_t stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGHUP);
-  return set;
-}
-
 pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
   pid_t pid = 0;
   if (const int error = spawn(pid, words, mask)) {
@@ -175,7 +160,7 @@ void remove_files_of(pid_t mpirun) {
 }
 
 // Returns the status of wait().
-int see_through(pid_t mpirun, const sigset_t& signals, Errors& errors) {
+int see_through(pid_t mpirun, const HeldSignals& signals, Errors& errors) {
   int status = 0;
   bool started = false;
   auto last_seen = Clock::now();
@@ -183,7 +168,7 @@ int see_through(pid_t mpirun, const sigset_t& signals, Errors& errors) {
     const Children ranks = children_of(mpirun);
     started = started || ranks.any;
     if (!started || !ranks.running.empty()) last_seen = Clock::now();
-    const bool stop = sigtimedwait(&signals, nullptr, &kPoll) > 0;
+    const bool stop = signals.came();
     errors.forward();
     for (const pid_t rank : ranks.running) {
       if (stop) kill(rank, SIGTERM);
@@ -222,12 +207,9 @@ void run_under_mpirun(std::size_t ranks, double deadline) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
   const std::vector<std::string> words = command_line(ranks, deadline);
-  const sigset_t signals = stop_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  const pid_t mpirun = start(words, before);
+  const HeldSignals signals;
+  const pid_t mpirun = start(words, signals.before());
   const int status = see_through(mpirun, signals, errors);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
   throw std::runtime_error(
       concat("[launch] all of ", ranks,
