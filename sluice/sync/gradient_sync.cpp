@@ -44,6 +44,7 @@ class GradientSync::Impl {
         context_(backend) {
     std::size_t elements = 0;
     for (const TensorInfo& t : tensors_) {
+      names_.push_back(t.name);
       memory_.push_back(elements);
       elements += shape3(t.dims).size();
     }
@@ -205,43 +206,20 @@ class GradientSync::Impl {
   // Throws before anything has changed. Buckets that are as they were keep what
   // they have learned.
   void take_plan(const Plan& plan) {
-    constexpr auto kNone = ~std::size_t{0};
-    std::vector<std::size_t> bucket_of(tensors_.size(), kNone);
-    for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
-      check_bucket(plan.buckets[b], b, bucket_of);
-    }
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      require(bucket_of[t] != kNone, "[sync] the plan lacks tensor ",
-              tensors_[t].name);
-    }
+    check_plan(plan, names_);
     std::vector<std::unique_ptr<BucketSync>> made;
     for (const BucketPlan& bucket : plan.buckets) {
       made.push_back(find_bucket(bucket) != nullptr ? nullptr
                                                     : make_bucket(bucket));
     }
+    bucket_of_.resize(tensors_.size());
     for (std::size_t b = 0; b < made.size(); ++b) {
+      for (const std::size_t t : plan.buckets[b].tensors) bucket_of_[t] = b;
       if (made[b] != nullptr) continue;
       made[b] = std::move(*find_bucket(plan.buckets[b]));
     }
     buckets_ = std::move(made);
-    bucket_of_ = std::move(bucket_of);
     heard_.totals.clear();
-  }
-
-  void check_bucket(const BucketPlan& plan, std::size_t b,
-                    std::vector<std::size_t>& bucket_of) const {
-    const double density = plan.density.value_or(1);
-    require(density > 0 && density <= 1,
-            "[sync] densities must be above 0 and at most 1, got ", density,
-            " in bucket ", b);
-    for (const std::size_t t : plan.tensors) {
-      require(t < tensors_.size(), "[sync] the plan has tensor ", t,
-              ", the model only ", tensors_.size());
-      require(bucket_of[t] > b, "[sync] the plan must have tensor ",
-              tensors_[t].name, " once, but has it in bucket ", bucket_of[t],
-              " and in bucket ", b);
-      bucket_of[t] = b;
-    }
   }
 
   std::unique_ptr<BucketSync>* find_bucket(const BucketPlan& plan) {
@@ -265,9 +243,7 @@ class GradientSync::Impl {
 
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
-    std::vector<std::string> names;
-    for (const TensorInfo& t : tensors_) names.push_back(t.name);
-    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names))};
+    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names_))};
     comm_.begin("replan", step_.step);
     Frame frame = frame_of(comm_, std::as_bytes(std::span(mine)));
     send_to_others(comm_, 0, frame);
@@ -485,6 +461,7 @@ class GradientSync::Impl {
   Communicator& comm_;
   Backend& backend_;
   std::vector<TensorInfo> tensors_;
+  std::vector<std::string> names_;  // of the tensors
   SyncOptions options_;
   std::vector<std::size_t> memory_;  // where each tensor starts in the arena
   std::unique_ptr<Stream> select_stream_;
