@@ -97,9 +97,7 @@ Codec::Codec(Backend& backend, std::string_view text) : backend_(backend) {
   for (const auto& [key, value] : spec.params) {
     set_param(params_list, concat("codec '", spec.name, "'"), key, value);
   }
-  values_ = static_cast<ValueForm>(
-      std::find(kValueFormNames.begin(), kValueFormNames.end(), params.values) -
-      kValueFormNames.begin());
+  values_ = value_form("codec", params.values);
   options_.checksum = params.checksum;
 }
 

@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "sluice/core/error.h"
+
 namespace sluice {
 
 std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
@@ -18,6 +20,15 @@ std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
       return 16 * segments + (2 * count + 63) / 64 * 8;
   }
   return 0;
+}
+
+ValueForm value_form(std::string_view owner, std::string_view name) {
+  for (const ValueForm form : {ValueForm::kFp32, ValueForm::kBf16}) {
+    if (name == name_of(form)) return form;
+  }
+  require(name == name_of(ValueForm::kFp16), "[", owner,
+          "] values must be fp32, bf16 or fp16, got '", name, "'");
+  return ValueForm::kFp16;
 }
 
 std::string_view describe(WireError error) {

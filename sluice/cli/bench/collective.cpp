@@ -34,15 +34,6 @@ struct Options {
   OutputOptions output;
 };
 
-ValueForm value_form(const std::string& name) {
-  for (const ValueForm form :
-       {ValueForm::kFp32, ValueForm::kBf16, ValueForm::kFp16}) {
-    if (name_of(form) == name) return form;
-  }
-  require(false, "[bench] values must be fp32, bf16 or fp16, got '", name, "'");
-  return {};
-}
-
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(std::max<std::size_t>(1, values.size()));
@@ -205,12 +196,13 @@ std::vector<Row> run_case(const Options& o, Communicator& comm, std::size_t n,
                           double density) {
   const auto k = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(density * static_cast<double>(n)));
-  Race race({.algorithms = o.algorithms,
-             .selections = {n, k, o.overlap, o.support, value_form(o.values),
-                            static_cast<std::uint64_t>(o.seed)},
-             .warmup = static_cast<std::uint64_t>(o.warmup),
-             .steps = static_cast<std::uint64_t>(o.steps)},
-            comm);
+  Race race(
+      {.algorithms = o.algorithms,
+       .selections = {n, k, o.overlap, o.support, value_form("bench", o.values),
+                      static_cast<std::uint64_t>(o.seed)},
+       .warmup = static_cast<std::uint64_t>(o.warmup),
+       .steps = static_cast<std::uint64_t>(o.steps)},
+      comm);
   const std::vector<Finish> all = race.run();
   if (all.empty()) return {};
   const auto link = o.launch.link();
@@ -289,7 +281,7 @@ void check(const Options& o) {
   for (const std::string& name : known) names += " " + name;
   require(std::find(known.begin(), known.end(), o.support) != known.end(),
           "[bench] no support '", o.support, "'; known:", names);
-  value_form(o.values);
+  value_form("bench", o.values);
   check_count("--steps", o.steps);
   require(o.warmup >= 0 && o.warmup <= 1 << 30,
           "[bench] --warmup must be from 0 to ", 1 << 30, ", got ", o.warmup);
