@@ -10,6 +10,7 @@ namespace sluice {
 BucketSync::BucketSync(const Setup& setup)
     : backend_(setup.backend),
       arena_(setup.arena),
+      collective_(make_collective(setup.plan.collective)),
       plan_(setup.plan),
       bad_(setup.backend.allocate(sizeof(std::uint64_t))),
       host_bad_(setup.backend.allocate_host(sizeof(std::uint64_t))) {
@@ -60,7 +61,8 @@ void BucketSync::exchange(Communicator& comm, ExchangeContext& context,
 }
 
 void BucketSync::commit(ExchangeContext& context, std::uint64_t selected) {
-  on_commit(context, selected);
+  on_commit(context);
+  collective_->commit(selected);
   staged_ = false;
 }
 
@@ -68,6 +70,7 @@ void BucketSync::roll_back(ExchangeContext& context) {
   if (!staged_) return;
   backend_.wait(context.stream(), selected_);
   on_roll_back(context);
+  collective_->roll_back();
   staged_ = false;
 }
 

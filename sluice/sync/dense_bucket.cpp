@@ -10,9 +10,7 @@ namespace {
 class DenseBucket final : public BucketSync {
  public:
   explicit DenseBucket(const Setup& setup)
-      : BucketSync(setup),
-        collective_(make_collective(setup.plan.collective)),
-        dense_(collective_->as_dense()) {
+      : BucketSync(setup), dense_(collective_->as_dense()) {
     require(dense_ != nullptr,
             "[plan] a dense bucket must travel by dense or dense-bf16, got '",
             setup.plan.collective, "'");
@@ -32,14 +30,6 @@ class DenseBucket final : public BucketSync {
     return report;
   }
 
-  std::vector<std::byte> save_rule(Stream&) const override { return {}; }
-  void load_rule(Stream&, std::span<const std::byte>) override {}
-  std::vector<double> save_collective() const override {
-    return collective_->save();
-  }
-  void load_collective(std::span<const double> values) override {
-    collective_->load(values);
-  }
   void inherit_residual() override { owed_ = true; }
   std::size_t memory_bytes() const override {
     return packed_.bytes() + sums_.bytes() + host_.bytes() +
@@ -89,7 +79,7 @@ class DenseBucket final : public BucketSync {
     fetch_bad_sums(context);
   }
 
-  void on_commit(ExchangeContext& context, std::uint64_t selected) override {
+  void on_commit(ExchangeContext& context) override {
     Stream& stream = context.stream();
     const float share = 1.0F / static_cast<float>(ranks_);
     if (mean_ != gradients_[0].data || share != 1) {
@@ -105,23 +95,18 @@ class DenseBucket final : public BucketSync {
       }
       owed_ = false;
     }
-    collective_->commit(selected);
   }
 
-  void on_roll_back(ExchangeContext&) override { collective_->roll_back(); }
-
-  float* floats(Buffer& buffer) {
+  float* floats(Buffer& buffer, bool of_host = false) {
     const std::size_t bytes = bucket_.size() * sizeof(float);
-    if (buffer.bytes() < bytes) buffer = backend_.allocate(bytes);
+    if (buffer.bytes() < bytes) {
+      buffer =
+          of_host ? backend_.allocate_host(bytes) : backend_.allocate(bytes);
+    }
     return buffer.data<float>();
   }
-  float* host_floats(Buffer& buffer) {
-    const std::size_t bytes = bucket_.size() * sizeof(float);
-    if (buffer.bytes() < bytes) buffer = backend_.allocate_host(bytes);
-    return buffer.data<float>();
-  }
+  float* host_floats(Buffer& buffer) { return floats(buffer, true); }
 
-  std::unique_ptr<SparseAllreduce> collective_;
   DenseAllreduce* dense_;
   std::vector<MemoryRange> residuals_;
   std::vector<TensorView> residual_views_;
