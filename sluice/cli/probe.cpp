@@ -10,7 +10,7 @@
 #include "sluice/cli/shared/network_file.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/dense.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/run/atomic_file.h"
 #include "sluice/run/ranks.h"
 
@@ -338,10 +338,8 @@ void print_table(const Json& network) {
 }
 
 void run(const Options& o, Communicator& comm) {
-  if (comm.size() < 2) {
-    throw std::runtime_error(
-        "[probe] needs at least 2 ranks, got 1; --workers 2 would do");
-  }
+  ensure(comm.size() >= 2,
+         "[probe] needs at least 2 ranks, got 1; --workers 2 would do");
   const Json network = Probe(comm).run(o);
   if (comm.rank() != 0) return;
   write_text(o.out, network.dump(2) + "\n");

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 namespace {
@@ -36,9 +36,8 @@ ParamList list(Params& p) {
 }
 
 void require_fetched(bool fetched) {
-  if (fetched) return;
-  throw std::logic_error(
-      "[codec] what a message became must be waited for before it is read");
+  expect(fetched,
+         "[codec] what a message became must be waited for before it is read");
 }
 
 }  // namespace

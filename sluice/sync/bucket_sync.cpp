@@ -1,9 +1,8 @@
 #include "sluice/sync/bucket_sync.h"
 
 #include <algorithm>
-#include <stdexcept>
 
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 
@@ -33,10 +32,8 @@ bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
                      const Event& ready) {
   const auto at = std::find(plan_.tensors.begin(), plan_.tensors.end(), tensor);
   const auto s = static_cast<std::size_t>(at - plan_.tensors.begin());
-  if (there_[s]) {
-    throw std::logic_error(
-        concat("[sync] tensor ", tensor, " was announced twice in one step"));
-  }
+  expect(!there_[s], "[sync] tensor ", tensor,
+         " was announced twice in one step");
   const std::size_t n = bucket_.segments()[s].shape.size();
   require(gradient.size() == n && (gradient.data != nullptr || n == 0),
           "[sync] the gradient of tensor ", tensor, " must have ", n,

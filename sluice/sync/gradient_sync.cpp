@@ -5,13 +5,12 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <thread>
 
 #include "sluice/collective/auto.h"
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/vote.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
 #include "sluice/sync/bucket_sync.h"
 
@@ -70,13 +69,9 @@ class GradientSync::Impl {
   void begin(std::uint64_t step, const Densities& densities,
              std::uint64_t note) {
     const std::lock_guard lock(mutex_);
-    if (open_) {
-      throw std::logic_error("[sync] begin() before finish() of the last step");
-    }
-    if (in_doubt_) {
-      throw std::logic_error(
-          "[sync] begin() while the last step is in doubt; recover() first");
-    }
+    expect(!open_, "[sync] begin() before finish() of the last step");
+    expect(!in_doubt_,
+           "[sync] begin() while the last step is in doubt; recover() first");
     step_ = {step, options_.total_steps, 0, options_.seed};
     densities_ = densities;
     note_ = note;
@@ -98,9 +93,7 @@ class GradientSync::Impl {
     require(tensor < tensors_.size(), "[sync] tensors count from 0 to ",
             tensors_.size(), ", got ", tensor);
     const std::lock_guard lock(mutex_);
-    if (!open_) {
-      throw std::logic_error("[sync] ready() must come after begin()");
-    }
+    expect(open_, "[sync] ready() must come after begin()");
     const std::size_t b = bucket_of_[tensor];
     if (!buckets_[b]->add(tensor, gradient, event)) return;
     record("backward", b, began_);
@@ -110,15 +103,11 @@ class GradientSync::Impl {
   SyncReport finish() {
     const auto start = Clock::now();
     std::unique_lock lock(mutex_);
-    if (!open_) {
-      throw std::logic_error("[sync] finish() needs a step that has begun");
-    }
+    expect(open_, "[sync] finish() needs a step that has begun");
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (buckets_[b]->complete()) continue;
-      throw std::logic_error(
-          concat("[sync] finish() before all tensors of bucket ", b,
-                 " were announced; announce zeros for those without a "
-                 "gradient"));
+      expect(buckets_[b]->complete(),
+             "[sync] finish() before all tensors of bucket ", b,
+             " were announced; announce zeros for those without a gradient");
     }
     changed_.wait(lock, [&] { return running_ == 0; });
     report_.exposed_seconds = since(start);
@@ -144,9 +133,7 @@ class GradientSync::Impl {
   }
 
   void replan(const Plan& plan) {
-    if (open_ || in_doubt_) {
-      throw std::logic_error("[sync] replan() belongs between two steps");
-    }
+    expect(!open_ && !in_doubt_, "[sync] replan() belongs between two steps");
     compare_plans(plan);
     take_plan(plan);
     options_.plan = plan;
@@ -392,10 +379,8 @@ class GradientSync::Impl {
     const bool commit = result_.decision == Decision::kCommit;
     if (commit) std::swap(heard_, result_);
     finish_buckets(commit);
-    if (!commit && result_.decision == Decision::kStop) {
-      throw std::runtime_error(concat("[sync] rank ", result_.stopper,
-                                      " stopped the job: ", result_.reason));
-    }
+    ensure(commit || result_.decision != Decision::kStop, "[sync] rank ",
+           result_.stopper, " stopped the job: ", result_.reason);
   }
 
   // What it has staged must not change under a roll-back. False if the sync

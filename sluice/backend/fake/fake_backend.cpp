@@ -9,12 +9,11 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <stdexcept>
 #include <tuple>
 #include <vector>
 
 #include "sluice/backend/backend.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 namespace {
@@ -77,11 +76,9 @@ class DeviceMemory {
   T* own(T* data) const {
     if (data == nullptr) return nullptr;
     const auto* at = reinterpret_cast<const std::byte*>(data);
-    if (at < told_ || at >= told_ + kMemory) {
-      throw std::logic_error(
-          "[fake_device] a pass must be given memory of the device, got some "
-          "of the host's; copy_in() takes it there");
-    }
+    expect(at >= told_ && at < told_ + kMemory,
+           "[fake_device] a pass must be given memory of the device, got some "
+           "of the host's; copy_in() takes it there");
     return reinterpret_cast<T*>(const_cast<std::byte*>(at) - told_ + own_);
   }
 
@@ -262,9 +259,7 @@ class FakeDeviceBackend final : public Backend {
   }
   static const FakeEvent& as_fake(const Event& event) {
     const auto* fake = dynamic_cast<const FakeEvent*>(event.state().get());
-    if (fake == nullptr) {
-      throw std::logic_error("[fake_device] the event is another device's");
-    }
+    expect(fake != nullptr, "[fake_device] the event is another device's");
     return *fake;
   }
 
@@ -330,9 +325,8 @@ class FakeDeviceBackend final : public Backend {
 
   // With the queues locked.
   void run_until(const FakeEvent& event) {
-    if (!queues_->streams.contains(event.stream)) {
-      throw std::logic_error("[fake_device] the event's stream is gone");
-    }
+    expect(queues_->streams.contains(event.stream),
+           "[fake_device] the event's stream is gone");
     std::list<Operation>& queue = event.stream->queue;
     while (!event.done()) {
       const Operation operation = std::move(queue.front());

@@ -15,7 +15,7 @@
 #include "sluice/cli/shared/mpirun.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/threads/threads.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -216,12 +216,10 @@ void run_ranks(const LaunchOptions& options,
                const std::function<void(Communicator&)>& work) {
   if (options.engine != "mpi") return run_threads(options, work);
   if (mpi_launched()) return run_mpi_rank(options, work);
-  if (is_under_mpirun()) {
-    throw std::runtime_error(
-        "[launch] mpirun must be Open MPI's, of the MPI that this program was "
-        "built with, but it told the ranks nothing; --engine threads works "
-        "without it");
-  }
+  ensure(!is_under_mpirun(),
+         "[launch] mpirun must be Open MPI's, of the MPI that this program was "
+         "built with, but it told the ranks nothing; --engine threads works "
+         "without it");
   run_under_mpirun(options.ranks(), options.timeout);
 }
 

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "sluice/cli/shared/child.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -72,11 +72,9 @@ std::vector<std::string> own_arguments() {
   for (std::string word; std::getline(file, word, '\0');) {
     words.push_back(word);
   }
-  if (words.empty()) {
-    throw std::runtime_error(
-        "[launch] /proc/self/cmdline must be readable to start ranks; run "
-        "mpirun yourself, or use --engine threads");
-  }
+  ensure(!words.empty(),
+         "[launch] /proc/self/cmdline must be readable to start ranks; run "
+         "mpirun yourself, or use --engine threads");
   words[0] = std::filesystem::read_symlink("/proc/self/exe").string();
   return words;
 }
@@ -104,12 +102,10 @@ std::vector<std::string> command_line(std::size_t ranks, double deadline) {
 
 pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
   pid_t pid = 0;
-  if (const int error = spawn(pid, words, mask)) {
-    throw std::runtime_error(
-        concat("[launch] mpirun (Open MPI) must be in PATH to start ranks, got "
-               "'",
-               std::strerror(error), "'; --engine threads works without it"));
-  }
+  const int error = spawn(pid, words, mask);
+  ensure(error == 0,
+         "[launch] mpirun (Open MPI) must be in PATH to start ranks, got '",
+         std::strerror(error), "'; --engine threads works without it");
   return pid;
 }
 
@@ -210,11 +206,10 @@ void run_under_mpirun(std::size_t ranks, double deadline) {
   const HeldSignals signals;
   const pid_t mpirun = start(words, signals.before());
   const int status = see_through(mpirun, signals, errors);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  throw std::runtime_error(
-      concat("[launch] all of ", ranks,
-             " ranks must end well; a rank that has not said why it failed was "
-             "killed, perhaps for memory"));
+  ensure(WIFEXITED(status) && WEXITSTATUS(status) == 0, "[launch] all of ",
+         ranks,
+         " ranks must end well; a rank that has not said why it failed was "
+         "killed, perhaps for memory");
 }
 
 }  // namespace sluice
