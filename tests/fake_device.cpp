@@ -1,3 +1,5 @@
+#include "fake_device.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,10 +14,9 @@
 #include <tuple>
 #include <vector>
 
-#include "sluice/backend/backend.h"
 #include "sluice/core/ensure.h"
 
-namespace sluice {
+namespace sluice::testing {
 namespace {
 
 constexpr std::size_t kMemory = std::size_t{1} << 32;
@@ -354,4 +355,4 @@ std::unique_ptr<Backend> make_fake_device_backend(const CpuOptions& options,
   return std::make_unique<FakeDeviceBackend>(options, log);
 }
 
-}  // namespace sluice
+}  // namespace sluice::testing
