@@ -241,8 +241,7 @@ TEST(Exceptions, AreResolvedOnceWithTheReason) {
   EXPECT_TRUE(defaults[1].dense);
   EXPECT_EQ(defaults[0].why, "");
   EXPECT_EQ(defaults[1].why, "dense: 1-D (rank <= 1)");
-  const auto some =
-      Exceptions{{"conv1.w*"}, {"fc.*"}, 10, 0}.resolve(tensors);
+  const auto some = Exceptions{{"conv1.w*"}, {"fc.*"}, 10, 0}.resolve(tensors);
   EXPECT_TRUE(some[0].dense);
   EXPECT_FALSE(some[1].dense);
   EXPECT_FALSE(some[2].keeps_residual);

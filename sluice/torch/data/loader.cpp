@@ -148,8 +148,8 @@ EvaluationLoader::EvaluationLoader(const Dataset& dataset,
                                    const LoaderOptions& how)
     : rest_(samples), batch_(batch), queue_(dataset, how) {
   require(samples.begin <= samples.end && samples.end <= dataset.size(),
-          "[evaluation] samples must lie in [0, ", dataset.size(),
-          "], got [", samples.begin, ", ", samples.end, ")");
+          "[evaluation] samples must lie in [0, ", dataset.size(), "], got [",
+          samples.begin, ", ", samples.end, ")");
   require(batch > 0, "[evaluation] batch must be at least 1, got 0");
 }
 
