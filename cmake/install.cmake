@@ -20,8 +20,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice
   FILES_MATCHING PATTERN "*.h"
   REGEX "/backend/cpu/kernels[^/]*\\.h$" EXCLUDE
-  REGEX "/sluice/(cli|config|data|run|torch)$" EXCLUDE
-  REGEX "/backend/fake$" EXCLUDE)
+  REGEX "/sluice/(cli|config|data|run|torch)$" EXCLUDE)
 
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})
 configure_package_config_file(

@@ -7,7 +7,7 @@
 #include <new>
 
 #include "ranks.h"
-#include "sluice/backend/cpu/pages.h"
+#include "sluice/backend/cpu/scratch.h"
 #include "sluice/codec/codec.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/sync/gradient_sync.h"

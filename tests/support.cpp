@@ -6,6 +6,7 @@
 #include <numeric>
 #include <random>
 
+#include "fake_device.h"
 #include "sluice/core/hash.h"
 #include "sluice/core/key.h"
 

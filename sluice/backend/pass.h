@@ -173,16 +173,30 @@ struct SegmentForm {
   bool sums = false;  // fp32 values that may have overflowed: Inf may travel
 };
 
-// Writes a block as one message; see core/wire.h. The host knows nothing of it
-// but the plan.
-struct EncodePass {
+// Entries to send, and where received ones go.
+struct BlockView {
   const std::uint32_t* indices = nullptr;
   const float* values = nullptr;
   const std::uint64_t* starts = nullptr;  // segments + 1; the last: the count
   std::span<const SegmentForm> segments;
+};
+struct BlockSink {
+  std::uint32_t* indices = nullptr;
+  float* values = nullptr;
+  std::uint64_t* starts = nullptr;  // segments + 1
+  std::size_t capacity = 0;
+};
+
+struct WireOptions {
   bool choose = true;  // the smallest index forms; otherwise `index_form`
   IndexForm index_form = IndexForm::kEliasFano;
   bool checksum = true;  // false: whoever carries the message checks it
+};
+
+// Writes a block as one message; see core/wire.h. The host knows nothing of it
+// but the plan.
+struct EncodePass : BlockView {
+  WireOptions options;
   std::byte* out = nullptr;
   std::size_t capacity = 0;
   // Bytes; 0 if they do not fit `out` or the forced form the block.
@@ -199,14 +213,10 @@ struct DecodeResult {
 // Reads a message that anyone may have sent. On an error nothing but the
 // receiving arrays has been touched, and nothing outside them; the counts are
 // zero then.
-struct DecodePass {
+struct DecodePass : BlockSink {
   const std::byte* in = nullptr;
   std::size_t bytes = 0;
   std::span<const SegmentForm> segments;  // of the bucket, as the sender has it
-  std::uint32_t* indices = nullptr;
-  float* values = nullptr;
-  std::size_t capacity = 0;
-  std::uint64_t* starts = nullptr;  // segments + 1
   DecodeResult* result = nullptr;
 };
 

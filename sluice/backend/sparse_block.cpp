@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <stdexcept>
 #include <vector>
 
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 
@@ -39,11 +38,9 @@ Event SparseBlock::fetch(Backend& backend, Stream& stream) {
 std::size_t SparseBlock::count() const { return start(segments_); }
 
 std::size_t SparseBlock::start(std::size_t segment) const {
-  if (!valid_ || !fetched_.done()) {
-    throw std::logic_error(
-        "[sparse_block] counts must be fetched and their event waited for "
-        "before they are read");
-  }
+  expect(valid_ && fetched_.done(),
+         "[sparse_block] counts must be fetched and their event waited for "
+         "before they are read");
   return host_starts_.data<std::uint64_t>()[segment];
 }
 

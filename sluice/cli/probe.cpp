@@ -1,5 +1,4 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,8 +10,9 @@
 #include "sluice/cli/shared/network_file.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/dense.h"
-#include "sluice/collective/patterns.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
+#include "sluice/run/atomic_file.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -260,13 +260,10 @@ Json Probe::measure_allgather() {
 }
 
 std::vector<std::string> Probe::hosts() {
-  char name[256] = "?";
-  gethostname(name, sizeof(name) - 1);
   std::vector<std::string> all;
   for (const Bytes& bytes :
-       gather_at_first(comm_, "gather", step_++,
-                       std::as_bytes(std::span(name, std::strlen(name))))) {
-    all.emplace_back(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+       gather_at_first(comm_, "gather", step_++, to_bytes(host_name()))) {
+    all.push_back(to_string(bytes));
   }
   return all;
 }
@@ -341,13 +338,11 @@ void print_table(const Json& network) {
 }
 
 void run(const Options& o, Communicator& comm) {
-  if (comm.size() < 2) {
-    throw std::runtime_error(
-        "[probe] needs at least 2 ranks, got 1; --workers 2 would do");
-  }
+  ensure(comm.size() >= 2,
+         "[probe] needs at least 2 ranks, got 1; --workers 2 would do");
   const Json network = Probe(comm).run(o);
   if (comm.rank() != 0) return;
-  write_network_file(o.out, network);
+  write_text(o.out, network.dump(2) + "\n");
   if (o.json) {
     fmt::print("{}\n", network.dump(2));
     return;
@@ -366,8 +361,8 @@ void add_probe(CLI::App& app) {
       "probe",
       "Measure alpha (seconds per message) and beta (seconds per byte) between "
       "the ranks: between pairs, around a ring, of all-reduce and all-gather");
-  probe->add_option("--out", o->out, "The file to write")
-      ->capture_default_str();
+  probe->option_defaults()->always_capture_default();
+  probe->add_option("--out", o->out, "The file to write");
   add_launch_options(*probe, o->launch);
   probe->add_flag("--json", o->json, "Print what is written to the file");
   probe->callback([o] {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 namespace {
@@ -36,9 +36,8 @@ ParamList list(Params& p) {
 }
 
 void require_fetched(bool fetched) {
-  if (fetched) return;
-  throw std::logic_error(
-      "[codec] what a message became must be waited for before it is read");
+  expect(fetched,
+         "[codec] what a message became must be waited for before it is read");
 }
 
 }  // namespace
@@ -89,18 +88,16 @@ Codec::Codec(Backend& backend, std::string_view text) : backend_(backend) {
       known.insert(known.end(), kIndexFormNames.begin(), kIndexFormNames.end());
       fail_unknown("codec", spec.name, known);
     }
-    choose_ = false;
-    index_form_ = static_cast<IndexForm>(at - kIndexFormNames.begin());
+    options_.choose = false;
+    options_.index_form = static_cast<IndexForm>(at - kIndexFormNames.begin());
   }
   Params params;
   const ParamList params_list = list(params);
   for (const auto& [key, value] : spec.params) {
     set_param(params_list, concat("codec '", spec.name, "'"), key, value);
   }
-  values_ = static_cast<ValueForm>(
-      std::find(kValueFormNames.begin(), kValueFormNames.end(), params.values) -
-      kValueFormNames.begin());
-  checksum_ = params.checksum;
+  values_ = value_form("codec", params.values);
+  options_.checksum = params.checksum;
 }
 
 std::uint64_t Codec::claimed_count(std::span<const std::byte> message) {
@@ -118,33 +115,13 @@ std::size_t Codec::max_bytes(std::size_t count, std::size_t segments) {
 
 void Codec::encode(Stream& stream, const BlockView& block,
                    std::span<std::byte> out, std::uint64_t* written) {
-  EncodePass pass;
-  pass.indices = block.indices;
-  pass.values = block.values;
-  pass.starts = block.starts;
-  pass.segments = block.segments;
-  pass.choose = choose_;
-  pass.index_form = index_form_;
-  pass.checksum = checksum_;
-  pass.out = out.data();
-  pass.capacity = out.size();
-  pass.written = written;
-  backend_.encode(stream, pass);
+  backend_.encode(stream, {block, options_, out.data(), out.size(), written});
 }
 
 void Codec::decode(Stream& stream, std::span<const std::byte> in,
                    std::span<const SegmentForm> segments, const BlockSink& out,
                    DecodeResult* result) {
-  DecodePass pass;
-  pass.in = in.data();
-  pass.bytes = in.size();
-  pass.segments = segments;
-  pass.indices = out.indices;
-  pass.values = out.values;
-  pass.capacity = out.capacity;
-  pass.starts = out.starts;
-  pass.result = result;
-  backend_.decode(stream, pass);
+  backend_.decode(stream, {out, in.data(), in.size(), segments, result});
 }
 
 Event Codec::encode(Stream& stream, const SparseBlock& block,
@@ -155,11 +132,11 @@ Event Codec::encode(Stream& stream, const SparseBlock& block,
   // By the capacity, not the count: a count that varies must not allocate.
   std::size_t need = max_bytes(block.capacity(), block.segments());
   // A forced form may be a bitmap, or bits of little use that fill up words.
-  if (!choose_) {
+  if (!options_.choose) {
     need += block.dense_size() / 8 + block.capacity() + 32 * segments.size();
   }
   out.reserve(backend_, need);
-  out.codec_ = choose_ ? kAuto : name_of(index_form_);
+  out.codec_ = options_.choose ? kAuto : name_of(options_.index_form);
   encode(stream, {block.indices(), block.values(), block.starts(), segments},
          {out.data(), out.capacity()}, out.written());
   return out.fetch(backend_, stream);

@@ -29,21 +29,6 @@ class CodecError : public std::runtime_error {
 void require_decoded(const DecodeResult& result, std::size_t bytes,
                      std::string_view from);
 
-// Entries to send and where received ones go; pointers are device memory, which
-// is host memory for the CPU backend. Both have segments + 1 starts.
-struct BlockView {
-  const std::uint32_t* indices = nullptr;
-  const float* values = nullptr;
-  const std::uint64_t* starts = nullptr;
-  std::span<const SegmentForm> segments;
-};
-struct BlockSink {
-  std::uint32_t* indices = nullptr;
-  float* values = nullptr;
-  std::uint64_t* starts = nullptr;
-  std::size_t capacity = 0;
-};
-
 // A message in device memory. As with a SparseBlock, its size is known to the
 // device first: fetch() brings it to the host.
 class Message {
@@ -132,10 +117,8 @@ class Codec {
 
  private:
   Backend& backend_;
-  bool choose_ = true;
-  IndexForm index_form_ = IndexForm::kEliasFano;
+  WireOptions options_;
   ValueForm values_ = ValueForm::kFp32;
-  bool checksum_ = true;
 };
 
 // What there is, for listings.

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "sluice/core/checksum.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 namespace {
@@ -131,11 +131,10 @@ void Communicator::post(std::size_t peer, const Frame& frame) {
 void Communicator::send(std::size_t peer, std::uint32_t phase, Frame& frame) {
   if (!frame.sealed()) seal(frame, phase, false, 0);
   const FrameHeader header = header_of(frame);
-  if (header.epoch != epoch_ || header.step != step_ || header.phase != phase) {
-    throw std::logic_error(
-        concat("[", operation_, "] a frame of phase ", header.phase,
-               " must not be sent again in phase ", phase, "; copy it"));
-  }
+  expect(
+      header.epoch == epoch_ && header.step == step_ && header.phase == phase,
+      "[", operation_, "] a frame of phase ", header.phase,
+      " must not be sent again in phase ", phase, "; copy it");
   post(peer, frame);
 }
 

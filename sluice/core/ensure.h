@@ -13,4 +13,10 @@ void ensure(bool ok, const Parts&... parts) {
   if (!ok) throw std::runtime_error(concat(parts...));
 }
 
+// As `require`, for calls that come at the wrong time: throws std::logic_error.
+template <class... Parts>
+void expect(bool ok, const Parts&... parts) {
+  if (!ok) throw std::logic_error(concat(parts...));
+}
+
 }  // namespace sluice

@@ -1,5 +1,9 @@
 #include "sluice/core/wire.h"
 
+#include <iterator>
+
+#include "sluice/core/error.h"
+
 namespace sluice {
 
 std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
@@ -18,45 +22,40 @@ std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
   return 0;
 }
 
-std::string_view describe(WireError error) {
-  switch (error) {
-    case WireError::kNone:
-      return "no error";
-    case WireError::kTruncated:
-      return "truncated: a message must hold at least its header";
-    case WireError::kMagic:
-      return "magic: the first four bytes must read SLUC";
-    case WireError::kVersion:
-      return "version: only wire version 2 is known";
-    case WireError::kForm:
-      return "form: index and value forms must be known ones";
-    case WireError::kReserved:
-      return "reserved: reserved fields must be zero";
-    case WireError::kDenseSize:
-      return "dense size: sender and receiver must agree on it";
-    case WireError::kParts:
-      return "parts: they must cover the receiver's segments";
-    case WireError::kCount:
-      return "count: parts must add up to it, with no more entries than "
-             "elements";
-    case WireError::kCapacity:
-      return "capacity: the entries must fit the block that receives them";
-    case WireError::kLengths:
-      return "lengths: header, parts and sections must add up to the message";
-    case WireError::kChecksum:
-      return "checksum: the bytes are not those that were sent";
-    case WireError::kIndexSection:
-      return "index section: it must match its part's count and segments";
-    case WireError::kIndexOrder:
-      return "index order: indices must ascend strictly";
-    case WireError::kIndexRange:
-      return "index range: indices must be below the dense size";
-    case WireError::kValueSection:
-      return "value section: it must match its part's count";
-    case WireError::kValueFinite:
-      return "value: values must be finite";
+ValueForm value_form(std::string_view owner, std::string_view name) {
+  for (const ValueForm form : {ValueForm::kFp32, ValueForm::kBf16}) {
+    if (name == name_of(form)) return form;
   }
-  return "unknown";
+  require(name == name_of(ValueForm::kFp16), "[", owner,
+          "] values must be fp32, bf16 or fp16, got '", name, "'");
+  return ValueForm::kFp16;
+}
+
+std::string_view describe(WireError error) {
+  // In the order of WireError.
+  constexpr std::string_view kTexts[] = {
+      "no error",
+      "truncated: a message must hold at least its header",
+      "magic: the first four bytes must read SLUC",
+      "version: only wire version 2 is known",
+      "form: index and value forms must be known ones",
+      "reserved: reserved fields must be zero",
+      "dense size: sender and receiver must agree on it",
+      "parts: they must cover the receiver's segments",
+      "count: parts must add up to it, with no more entries than elements",
+      "capacity: the entries must fit the block that receives them",
+      "lengths: header, parts and sections must add up to the message",
+      "checksum: the bytes are not those that were sent",
+      "index section: it must match its part's count and segments",
+      "index order: indices must ascend strictly",
+      "index range: indices must be below the dense size",
+      "value section: it must match its part's count",
+      "value: values must be finite",
+  };
+  static_assert(std::size(kTexts) ==
+                static_cast<std::size_t>(WireError::kValueFinite) + 1);
+  const auto which = static_cast<std::size_t>(error);
+  return which < std::size(kTexts) ? kTexts[which] : "unknown";
 }
 
 }  // namespace sluice

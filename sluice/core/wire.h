@@ -47,6 +47,10 @@ constexpr std::string_view name_of(IndexForm form) {
   return kIndexFormNames[static_cast<std::size_t>(form)];
 }
 
+// The form of that name among those that round each value by itself. Throws
+// std::invalid_argument, beginning with "[`owner`]".
+ValueForm value_form(std::string_view owner, std::string_view name);
+
 struct WireHeader {
   static constexpr std::uint32_t kMagic = 0x43554c53;  // "SLUC"
   static constexpr std::uint16_t kVersion = 2;

@@ -4,10 +4,19 @@
 #include <array>
 #include <cstdio>
 
+#include "sluice/core/error.h"
 #include "sluice/data/jpeg.h"
 #include "sluice/data/png.h"
 
 namespace sluice {
+
+void check_extent(const Extent& extent) {
+  // More is rather a damaged header than a photograph.
+  constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
+  if (extent.width * extent.height <= kMostPixels) return;
+  throw BrokenImage(concat("it says that it has ", extent.width, " x ",
+                           extent.height, " pixels"));
+}
 
 std::unique_ptr<ImageReader> open_image(std::span<const std::uint8_t> bytes) {
   constexpr std::array<std::uint8_t, 3> kJpeg = {0xff, 0xd8, 0xff};

@@ -64,6 +64,9 @@ class ImageReader {
   virtual void read(const Box& part, double shrink, Pixels& out) = 0;
 };
 
+// For readers: throws BrokenImage if a header asks for too many pixels.
+void check_extent(const Extent& extent);
+
 // Reads the header. `bytes` must outlive the reader. Throws BrokenImage, and
 // std::runtime_error for a format that this build does not read.
 std::unique_ptr<ImageReader> open_image(std::span<const std::uint8_t> bytes);

@@ -18,9 +18,6 @@
 namespace sluice {
 namespace {
 
-// More is rather a damaged header than a photograph.
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
-
 // What libjpeg says of its errors.
 struct Errors : jpeg_error_mgr {
   std::jmp_buf place;
@@ -127,11 +124,7 @@ void cmyk_to_rgb(Pixels& pixels, bool inverted) {
 class JpegReader final : public ImageReader {
  public:
   explicit JpegReader(std::span<const std::uint8_t> bytes) : decoder_(bytes) {
-    const auto [width, height] = extent();
-    if (width * height > kMostPixels) {
-      throw BrokenImage(
-          concat("it says that it has ", width, " x ", height, " pixels"));
-    }
+    check_extent(extent());
     auto last = bytes.end();
     while (last != bytes.begin() && last[-1] == 0) --last;
     ends_ = last - bytes.begin() >= 2 && last[-2] == 0xff && last[-1] == 0xd9;

@@ -8,12 +8,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "sluice/core/error.h"
-
 namespace sluice {
 namespace {
-
-constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
 
 class PngReader final : public ImageReader {
  public:
@@ -27,11 +23,7 @@ class PngReader final : public ImageReader {
         png_set_read_fn(png_, this, &take);
         png_read_info(png_, info_);
       });
-      const auto [width, height] = extent();
-      if (width * height > kMostPixels) {
-        throw BrokenImage(
-            concat("it says that it has ", width, " x ", height, " pixels"));
-      }
+      check_extent(extent());
     } catch (...) {
       png_destroy_read_struct(&png_, &info_, nullptr);
       throw;

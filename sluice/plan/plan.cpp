@@ -76,24 +76,30 @@ BucketPlan bucket_from(const Json& json, std::size_t bucket,
   for (const Json& name : json.at("tensors")) {
     b.tensors.push_back(index_of(name, bucket, names));
   }
-  require(!b.tensors.empty(), "[plan] a bucket must have a tensor, but bucket ",
-          bucket, " has none; leave it out");
   b.sparsifier = json.at("sparsifier");
   b.feedback = json.at("feedback");
   b.collective = json.at("collective");
   b.values = json.at("values");
-  if (!json.contains("density")) return b;
-  b.density = json.at("density").get<double>();
-  require(*b.density > 0 && *b.density <= 1,
-          "[plan] a density must be above 0 and at most 1, but bucket ", bucket,
-          " has ", *b.density, "; without one it follows --density");
+  if (json.contains("density")) b.density = json.at("density").get<double>();
   return b;
 }
 
-void check_tensors(const Plan& plan, std::span<const std::string> names) {
+}  // namespace
+
+void check_plan(const Plan& plan, std::span<const std::string> names) {
   std::vector<int> count(names.size(), 0);
-  for (const BucketPlan& b : plan.buckets) {
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
+    const BucketPlan& b = plan.buckets[i];
+    require(!b.tensors.empty(),
+            "[plan] a bucket must have a tensor, but bucket ", i,
+            " has none; leave it out");
+    const double density = b.density.value_or(1);
+    require(density > 0 && density <= 1,
+            "[plan] a density must be above 0 and at most 1, but bucket ", i,
+            " has ", density, "; without one it follows --density");
     for (const std::size_t t : b.tensors) {
+      require(t < names.size(), "[plan] tensors must be of the model, which ",
+              "has ", names.size(), ", but bucket ", i, " has number ", t);
       require(++count[t] == 1, "[plan] must have each tensor once, but has '",
               names[t], "' twice; take it out of one bucket");
     }
@@ -103,8 +109,6 @@ void check_tensors(const Plan& plan, std::span<const std::string> names) {
             "but lacks '", names[t], "'; put it into a bucket");
   }
 }
-
-}  // namespace
 
 double bucket_density(const BucketPlan& bucket, const Densities& schedule) {
   if (!bucket.density) return schedule.now;
@@ -142,7 +146,7 @@ Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
                "folder: ",
                e.what()));
   }
-  check_tensors(plan, names);
+  check_plan(plan, names);
   return plan;
 }
 

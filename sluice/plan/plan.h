@@ -46,9 +46,13 @@ double bucket_density(const BucketPlan& bucket, const Densities& schedule);
 // of them once.
 std::string to_json(const Plan& plan, std::span<const std::string> names);
 
-// Throws std::invalid_argument, naming bucket and tensor, unless it is a plan
-// of version 2 that has each tensor once and makes sense.
+// Throws std::invalid_argument unless it is a plan of version 2 that
+// check_plan() accepts.
 Plan plan_from_json(std::string_view json, std::span<const std::string> names);
+
+// Throws std::invalid_argument, naming bucket and tensor, unless the plan has
+// each of these tensors once and its densities make sense.
+void check_plan(const Plan& plan, std::span<const std::string> names);
 
 // Per bucket: its first tensor, and how many more there are, as in
 // "fc1.weight + 3".

@@ -67,4 +67,10 @@ void AtomicFile::check(bool ok) const {
              : "; there is no such file, as before");
 }
 
+void write_text(const std::string& path, const std::string& text) {
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
+}
+
 }  // namespace sluice

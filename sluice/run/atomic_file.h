@@ -32,4 +32,7 @@ class AtomicFile {
   int fd_ = -1;
 };
 
+// All of a file at once.
+void write_text(const std::string& path, const std::string& text);
+
 }  // namespace sluice

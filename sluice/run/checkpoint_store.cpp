@@ -75,10 +75,7 @@ std::string CheckpointStore::publish(std::uint64_t step) const {
   sync_folder(partial(step));
   move_folder(partial(step), path);
   sync_folder(folder());
-  AtomicFile latest(folder() + "/latest");
-  const std::string line = name_of(step) + "\n";
-  latest.write(std::as_bytes(std::span(line)));
-  latest.commit();
+  write_text(folder() + "/latest", name_of(step) + "\n");
 
   std::vector<fs::path> others;
   for (const auto& entry : fs::directory_iterator(folder())) {

@@ -11,6 +11,7 @@
 
 #include "sluice/core/ensure.h"
 #include "sluice/run/crc32c.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -83,11 +84,9 @@ double seconds_since_epoch() {
 
 std::string file_name() {
   static std::atomic<int> count{0};
-  char host[256] = "localhost";
-  gethostname(host, sizeof(host) - 1);
   return concat("events.out.tfevents.",
-                static_cast<std::int64_t>(seconds_since_epoch()), ".", host,
-                ".", getpid(), ".", count++);
+                static_cast<std::int64_t>(seconds_since_epoch()), ".",
+                host_name(), ".", getpid(), ".", count++);
 }
 
 }  // namespace

@@ -90,9 +90,7 @@ void forget_metrics_after(const std::string& path, std::uint64_t step) {
     const auto line = metrics_line_from_json(text);
     if (line && line->step <= step) kept += text + "\n";
   }
-  AtomicFile fresh(path);
-  fresh.write(std::as_bytes(std::span(kept)));
-  fresh.commit();
+  write_text(path, kept);
 }
 
 }  // namespace sluice

@@ -1,5 +1,7 @@
 #include "sluice/run/ranks.h"
 
+#include <unistd.h>
+
 #include "sluice/core/error.h"
 
 namespace sluice {
@@ -29,6 +31,12 @@ void agree(Communicator& comm, std::string_view what, std::uint64_t step,
   const std::size_t space = verdict.find(' ');
   throw AgreedError(verdict.substr(space + 1),
                     std::stoul(verdict.substr(0, space)));
+}
+
+std::string host_name() {
+  char name[256] = "?";
+  gethostname(name, sizeof(name) - 1);
+  return name;
 }
 
 Bytes to_bytes(const std::string& text) {

@@ -47,6 +47,9 @@ std::string problem_of(F&& f) {
   return {};
 }
 
+// Of this machine.
+std::string host_name();
+
 Bytes to_bytes(const std::string& text);
 std::string to_string(std::span<const std::byte> bytes);
 

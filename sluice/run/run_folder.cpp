@@ -4,7 +4,6 @@
 #include <filesystem>
 
 #include "sluice/core/ensure.h"
-#include "sluice/run/atomic_file.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -85,12 +84,6 @@ std::string open_run_folder(Communicator& comm, const TrainConfig& config,
   }
   agree(comm, "start", 0, problem);
   return broadcast_first(comm, "start", 0, path);
-}
-
-void write_text(const std::string& path, const std::string& text) {
-  AtomicFile file(path);
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
 }
 
 }  // namespace sluice

@@ -4,6 +4,7 @@
 
 #include "sluice/comm/communicator.h"
 #include "sluice/config/config.h"
+#include "sluice/run/atomic_file.h"
 
 // How a run begins. Calls of all ranks together.
 
@@ -21,8 +22,5 @@ enum class OldRun { kRefuse, kResume, kReplace };
 // in it that would be lost.
 std::string open_run_folder(Communicator& comm, const TrainConfig& config,
                             OldRun old);
-
-// A file that is whole or absent. Throws std::runtime_error.
-void write_text(const std::string& path, const std::string& text);
 
 }  // namespace sluice

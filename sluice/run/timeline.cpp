@@ -1,7 +1,5 @@
 #include "sluice/run/timeline.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -25,12 +23,6 @@ std::size_t lane_of(std::string_view what) {
 double microseconds(Clock::time_point t) {
   return std::chrono::duration<double, std::micro>(t.time_since_epoch())
       .count();
-}
-
-std::string host_name() {
-  char name[256] = "?";
-  gethostname(name, sizeof(name) - 1);
-  return name;
 }
 
 // A bucket's backward lasts from the step's begin until its last gradient is
@@ -119,11 +111,8 @@ void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
   for (Json& e : events) {
     if (e.contains("ts")) e["ts"] = e["ts"].get<double>() - first;
   }
-  AtomicFile file(path);
-  const std::string text =
-      Json{{"traceEvents", events}, {"displayTimeUnit", "ms"}}.dump() + "\n";
-  file.write(std::as_bytes(std::span(text)));
-  file.commit();
+  const Json file = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
+  write_text(path, file.dump() + "\n");
 }
 
 }  // namespace sluice

@@ -55,9 +55,7 @@ void AdtopkInterleaved::choose(const Shape3& shape, SegmentTask& task) const {
     plan_rows(task, adtopk_rows(shape, params_.dim, task.facts.density));
     return;
   }
-  task.kind = SelectKind::kThreshold;
-  task.rule = make_rule<TopkRule>();
-  task.capacity = task.facts.k;
+  plan_threshold(task, make_rule<TopkRule>(), task.facts.k);
 }
 
 ParamList AdtopkThreshold::list(Params& p) {
@@ -75,13 +73,13 @@ void AdtopkThreshold::choose(const Shape3& shape, SegmentTask& task) const {
     plan_rows(task, rows);
     return;
   }
-  task.kind = SelectKind::kThreshold;
-  task.rule = make_rule<AdtopkThresholdRule>(AdtopkThresholdRule::Constants{
+  const AdtopkThresholdRule::Constants constants = {
       static_cast<std::int32_t>(params_.interval),
-      static_cast<std::int32_t>(params_.warm)});
+      static_cast<std::int32_t>(params_.warm)};
+  plan_threshold(task, make_rule<AdtopkThresholdRule>(constants),
+                 std::max<std::size_t>(std::min(2 * task.facts.k, task.facts.n),
+                                       row_total(rows)));
   task.rows = rows;  // late odd turns may go by rows
-  task.capacity = std::max<std::size_t>(
-      std::min(2 * task.facts.k, task.facts.n), row_total(rows));
 }
 
 ParamList Tile::list(Params& p) {

@@ -20,40 +20,31 @@ RowGeometry adtopk_rows(const Shape3& shape, std::string_view dim,
 // ADTopk: the same number of entries from every row of a tensor. A row of a
 // convolution weight is one filter tap over all input channels; a 1-D tensor is
 // one row.
-class Adtopk final : public Sparsifier {
+class Adtopk final : public SparsifierOf<Adtopk, AdtopkParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "adtopk";
   static constexpr std::string_view kSummary =
       "exactly the same number of largest entries from every row";
-  using Params = AdtopkParams;
   static ParamList list(Params& p);
-
-  explicit Adtopk(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;
-
-  Params params_;
 };
 
 // ADTopk in even steps, global top-k in odd ones.
-class AdtopkInterleaved final : public Sparsifier {
+class AdtopkInterleaved final
+    : public SparsifierOf<AdtopkInterleaved, AdtopkParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "adtopk-interleaved";
   static constexpr std::string_view kSummary =
       "adtopk in even steps, topk in odd ones";
   using RuleType = TopkRule;
-  using Params = AdtopkParams;
   static ParamList list(Params& p) { return Adtopk::list(p); }
-
-  explicit AdtopkInterleaved(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;
-
-  Params params_;
 };
 
 // The odd turns of AdtopkThreshold: exact at first, then a threshold that is
@@ -152,49 +143,44 @@ struct AdtopkThresholdRule {
   }
 };
 
+struct AdtopkThresholdParams {
+  std::string dim = "1";
+  std::int64_t interval = 5;
+  std::int64_t warm = 15;
+};
+
 // The alternation of the HPDC'24 paper: ADTopk in even steps; in odd ones a
 // threshold that is found exactly at first, then reused and refreshed.
-class AdtopkThreshold final : public Sparsifier {
+class AdtopkThreshold final
+    : public SparsifierOf<AdtopkThreshold, AdtopkThresholdParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "adtopk-threshold";
   static constexpr std::string_view kSummary =
       "adtopk in even steps, a reused and refreshed threshold in odd ones";
   using RuleType = AdtopkThresholdRule;
-  struct Params {
-    std::string dim = "1";
-    std::int64_t interval = 5;
-    std::int64_t warm = 15;
-  };
   static ParamList list(Params& p);
-
-  explicit AdtopkThreshold(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;
+};
 
-  Params params_;
+struct TileParams {
+  bool two_bit = false;
 };
 
 // SparseLoCo's chunks: exactly k per 64 x 64 tile, or per 4096 elements of a
 // 1-D tensor.
-class Tile final : public Sparsifier {
+class Tile final : public SparsifierOf<Tile, TileParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "tile";
   static constexpr std::string_view kSummary =
       "exactly the same number of largest entries from every 64 x 64 tile";
-  struct Params {
-    bool two_bit = false;
-  };
   static ParamList list(Params& p);
-
-  explicit Tile(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;
-
-  Params params_;
 };
 
 }  // namespace sluice

@@ -23,9 +23,7 @@ std::uint64_t Dgc::count(double product) const {
 }
 
 void Dgc::choose(const Shape3&, SegmentTask& task) const {
-  task.kind = SelectKind::kThreshold;
-  task.rule = make_rule<DgcRule>(params_);
-  task.capacity = task.facts.k;
+  plan_threshold(task, make_rule<DgcRule>(params_), task.facts.k);
 }
 
 }  // namespace sluice

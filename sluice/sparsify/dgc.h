@@ -127,23 +127,18 @@ struct DgcRule {
 // threshold comes from a strided sample; too many are cut to the k largest, too
 // few lower the threshold. From 2^20 elements on the sample consists of whole
 // cache lines, at most 2^17 elements of them.
-class Dgc final : public Sparsifier {
+class Dgc final : public SparsifierOf<Dgc, DgcParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "dgc";
   static constexpr std::string_view kSummary =
       "threshold from a strided sample, adapted, then re-selected";
-  using Params = DgcParams;
   using RuleType = DgcRule;
   static ParamList list(Params& p);
-
-  explicit Dgc(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
 
  private:
   std::uint64_t count(double product) const override;
   void choose(const Shape3& shape, SegmentTask& task) const override;
-
-  Params params_;
 };
 
 }  // namespace sluice

@@ -1,7 +1,6 @@
 #include "sluice/sparsify/exceptions.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "sluice/core/error.h"
 #include "sluice/core/view.h"
@@ -27,29 +26,6 @@ const std::string* first_match(std::span<const std::string> patterns,
     if (matches(pattern, name)) return &pattern;
   }
   return nullptr;
-}
-
-std::vector<std::string> names(const nlohmann::json& json,
-                               std::string_view key) {
-  const auto bad = [&] {
-    return std::invalid_argument(concat("[exceptions] '", key,
-                                        "' must be a list of name patterns, "
-                                        "got ",
-                                        json.dump()));
-  };
-  if (!json.is_array()) throw bad();
-  std::vector<std::string> all;
-  for (const auto& item : json) {
-    if (!item.is_string()) throw bad();
-    all.push_back(item);
-  }
-  return all;
-}
-
-std::size_t number(const nlohmann::json& json, std::string_view key) {
-  require(json.is_number_unsigned(), "[exceptions] '", key,
-          "' must be a whole number, got ", json.dump());
-  return json;
 }
 
 }  // namespace
@@ -106,28 +82,6 @@ std::vector<Treatment> Exceptions::resolve(
   return all;
 }
 
-Exceptions Exceptions::from_json(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  require(json.is_object(), "[exceptions] must be a JSON object, got ", text);
-  Exceptions all;
-  for (const auto& [key, value] : json.items()) {
-    if (key == "dense") {
-      all.dense = names(value, key);
-    } else if (key == "no_feedback") {
-      all.no_feedback = names(value, key);
-    } else if (key == "dense_below") {
-      all.dense_below = number(value, key);
-    } else if (key == "dense_rank") {
-      all.dense_rank = number(value, key);
-    } else {
-      throw std::invalid_argument(
-          concat("[exceptions] no key '", key,
-                 "'; known: dense no_feedback dense_below dense_rank"));
-    }
-  }
-  return all;
-}
-
 std::vector<Description> exception_descriptions() {
   const Exceptions defaults;
   return {
@@ -139,21 +93,6 @@ std::vector<Description> exception_descriptions() {
        {{"value", std::to_string(defaults.dense_below), "elements"}}},
       {"dense", "tensors whose names match stay dense", {}},
       {"no_feedback", "tensors whose names match lose what is not sent", {}}};
-}
-
-std::string print_treatments(std::span<const TensorInfo> tensors,
-                             std::span<const Treatment> treatments) {
-  std::string out;
-  std::size_t plain = 0;
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    if (treatments[t].why.empty()) {
-      ++plain;
-    } else {
-      out += concat("  ", tensors[t].name, "  ", treatments[t].why, "\n");
-    }
-  }
-  return concat("exceptions (", tensors.size() - plain, " of ", tensors.size(),
-                " tensors):\n", out);
 }
 
 }  // namespace sluice

@@ -25,8 +25,8 @@ struct Treatment {
 
 // Which tensors are treated otherwise than the rest.
 //
-// Nothing is hidden in a method: the rules are here, are resolved once, and are
-// printed. Patterns match whole names, with * for any run of characters and ?
+// Nothing is hidden in a method: the rules are here, are resolved once, and say
+// why. Patterns match whole names, with * for any run of characters and ?
 // for one: "fc" does not match "mlp.c_fc".
 struct Exceptions {
   std::vector<std::string> dense;        // names
@@ -37,18 +37,11 @@ struct Exceptions {
   // Throws std::invalid_argument if a pattern matches no tensor, since it is
   // then most likely misspelt.
   std::vector<Treatment> resolve(std::span<const TensorInfo> tensors) const;
-
-  // {"dense": [...], "no_feedback": [...], "dense_below": n, "dense_rank": n}
-  static Exceptions from_json(std::string_view json);
 };
 
 // The rules with their defaults, for listings.
 std::vector<Description> exception_descriptions();
 
 bool matches(std::string_view pattern, std::string_view name);
-
-// A table of what resolve() decided, one line per tensor that is an exception.
-std::string print_treatments(std::span<const TensorInfo> tensors,
-                             std::span<const Treatment> treatments);
 
 }  // namespace sluice

@@ -92,22 +92,17 @@ struct GaussiankRule : HistogramRule<GaussiankParams> {
 
 // Gaussian-k: the threshold is a quantile of the fitted normal distribution,
 // moved until 2k/3 to 4k/3 entries pass.
-class Gaussiank final : public Sparsifier {
+class Gaussiank final : public SparsifierOf<Gaussiank, GaussiankParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "gaussiank";
   static constexpr std::string_view kSummary =
       "threshold from a fitted normal distribution";
-  using Params = GaussiankParams;
   using RuleType = GaussiankRule;
   static ParamList list(Params& p);
 
-  explicit Gaussiank(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
-
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;
-
-  Params params_;
 };
 
 }  // namespace sluice

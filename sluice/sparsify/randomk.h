@@ -6,16 +6,12 @@ namespace sluice {
 
 // k indices drawn from (seed, tensor, step): equal on all ranks, so only values
 // need to travel. See core/permutation.h for the generator.
-class Randomk final : public Sparsifier {
+class Randomk final : public SparsifierOf<Randomk> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "randomk";
   static constexpr std::string_view kSummary =
       "k random indices, drawn alike on all ranks";
-  struct Params {};
-  static ParamList list(Params&) { return {}; }
-
-  explicit Randomk(const Params&) {}
-  std::string_view name() const override { return kName; }
 
  private:
   void choose(const Shape3&, SegmentTask& task) const override {

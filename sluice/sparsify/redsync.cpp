@@ -19,16 +19,13 @@ void Redsync::choose(const Shape3&, SegmentTask& task) const {
 ParamList RedsyncTrimmed::list(Params& p) { return {sample_param(p.sample)}; }
 
 void RedsyncTrimmed::choose(const Shape3&, SegmentTask& task) const {
-  plan_statistical(task, make_rule<RedsyncTrimmedRule>(params_), 1);
-  task.capacity = task.facts.k;
+  plan_threshold(task, make_rule<RedsyncTrimmedRule>(params_), task.facts.k);
 }
 
 void RedsyncQuantized::choose(const Shape3&, SegmentTask& task) const {
   Rule rule = make_rule<RedsyncQuantizedRule>();
   rule.sign = task.facts.step % 2 == 0 ? 1 : -1;
-  task.kind = SelectKind::kThreshold;
-  task.rule = rule;
-  task.capacity = task.facts.k;
+  plan_threshold(task, rule, task.facts.k);
   task.values = ValueForm::kOne;
 }
 

@@ -144,57 +144,44 @@ struct RedsyncQuantizedRule {
 
 // RedSync's threshold search: t(q) = mean + q (max - mean), q bisected until k
 // to 2k entries pass.
-class Redsync final : public Sparsifier {
+class Redsync final : public SparsifierOf<Redsync, RedsyncParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "redsync";
   static constexpr std::string_view kSummary =
       "threshold between mean and maximum, bisected until k to 2k pass";
-  using Params = RedsyncParams;
   using RuleType = RedsyncRule;
   static ParamList list(Params& p);
 
-  explicit Redsync(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
-
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;
-
-  Params params_;
 };
 
 // RedSync's trimmed form: t(q) is lowered in fifths until enough pass, then the
 // k largest of those are taken. Equals top-k.
-class RedsyncTrimmed final : public Sparsifier {
+class RedsyncTrimmed final
+    : public SparsifierOf<RedsyncTrimmed, RedsyncTrimmedParams> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "redsync-trimmed";
   static constexpr std::string_view kSummary =
       "trims by mean and maximum, then takes exactly the k largest";
-  using Params = RedsyncTrimmedParams;
   using RuleType = RedsyncTrimmedRule;
   static ParamList list(Params& p);
 
-  explicit RedsyncTrimmed(const Params& params) : params_(params) {}
-  std::string_view name() const override { return kName; }
-
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;
-
-  Params params_;
 };
 
 // RedSync's quantised form: the k largest positive entries in even steps, the k
 // most negative in odd ones, all sent as their mean.
-class RedsyncQuantized final : public Sparsifier {
+class RedsyncQuantized final : public SparsifierOf<RedsyncQuantized> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "redsync-quantized";
   static constexpr std::string_view kSummary =
       "the k largest of one sign, sent as one mean; the sign alternates";
   using RuleType = RedsyncQuantizedRule;
-  struct Params {};
-  static ParamList list(Params&) { return {}; }
-
-  explicit RedsyncQuantized(const Params&) {}
-  std::string_view name() const override { return kName; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;

@@ -20,14 +20,13 @@ ParamList Sidco::list(Params& p) {
 }
 
 void Sidco::choose(const Shape3&, SegmentTask& task) const {
-  task.kind = SelectKind::kThreshold;
-  task.rule = make_rule<SidcoRule>(
+  const Rule rule = make_rule<SidcoRule>(
       SidcoRule::Constants{static_cast<std::int32_t>(params_.stages),
                            params_.adapt, params_.exact_gamma, params_.correct,
                            kind_, params_.first_ratio, params_.sample});
-  task.capacity = params_.correct
-                      ? std::min<std::size_t>(2 * task.facts.k, task.facts.n)
-                      : task.facts.n;
+  plan_threshold(task, rule,
+                 params_.correct ? std::min(2 * task.facts.k, task.facts.n)
+                                 : task.facts.n);
 }
 
 }  // namespace sluice

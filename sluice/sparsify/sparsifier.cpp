@@ -29,9 +29,7 @@ void Sparsifier::plan(const Shape3& shape, SegmentTask& task) const {
   task.rows = {};
   task.values = ValueForm::kFp32;
   if (facts.n == 0 || (facts.k >= facts.n && follows_density())) {
-    task.kind = SelectKind::kThreshold;
-    task.rule = take_all_rule();
-    task.capacity = facts.n;
+    plan_threshold(task, take_all_rule(), facts.n);
     return;
   }
   choose(shape, task);

@@ -60,6 +60,22 @@ class Sparsifier {
   virtual void choose(const Shape3& shape, SegmentTask& task) const = 0;
 };
 
+// The part that is alike in all sparsifiers: `Self` has a kName, and a list()
+// if there are parameters.
+struct NoParams {};
+template <class Self, class P = NoParams>
+class SparsifierOf : public Sparsifier {
+ public:
+  using Params = P;
+  static ParamList list(Params&) { return {}; }
+
+  explicit SparsifierOf(const Params& params) : params_(params) {}
+  std::string_view name() const final { return Self::kName; }
+
+ protected:
+  Params params_;
+};
+
 using SparsifierEntry = RegistryEntry<Sparsifier>;
 
 // Every sparsifier there is.
@@ -70,5 +86,13 @@ std::unique_ptr<Sparsifier> make_sparsifier(std::string_view text);
 
 // TakeAllRule as a Rule.
 Rule take_all_rule();
+
+// A segment that this rule selects from; it sends at most `capacity`.
+inline void plan_threshold(SegmentTask& task, const Rule& rule,
+                           std::size_t capacity) {
+  task.kind = SelectKind::kThreshold;
+  task.rule = rule;
+  task.capacity = capacity;
+}
 
 }  // namespace sluice

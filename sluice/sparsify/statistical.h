@@ -55,12 +55,11 @@ struct HistogramRule {
 
 // A segment that such a rule selects from; it sends at most `most` * k.
 inline void plan_statistical(SegmentTask& task, const Rule& rule, double most) {
-  task.kind = SelectKind::kThreshold;
-  task.rule = rule;
   const double limit = std::ceil(most * static_cast<double>(task.facts.k)) + 1;
-  task.capacity = limit < static_cast<double>(task.facts.n)
-                      ? static_cast<std::size_t>(limit)
-                      : task.facts.n;
+  plan_threshold(task, rule,
+                 limit < static_cast<double>(task.facts.n)
+                     ? static_cast<std::size_t>(limit)
+                     : task.facts.n);
 }
 
 }  // namespace sluice

@@ -12,17 +12,15 @@ ParamList Threshold::list(Params& p) {
 }
 
 void Threshold::choose(const Shape3&, SegmentTask& task) const {
-  task.kind = SelectKind::kThreshold;
-  task.rule = make_rule<ThresholdRule>(
-      ThresholdRule::Constants{above_key(params_.value), params_.cap});
-  task.capacity =
-      std::max(ThresholdRule::most(task.facts, params_.cap), task.facts.k);
+  const ThresholdRule::Constants constants = {above_key(params_.value),
+                                              params_.cap};
+  plan_threshold(
+      task, make_rule<ThresholdRule>(constants),
+      std::max(ThresholdRule::most(task.facts, params_.cap), task.facts.k));
 }
 
 void None::choose(const Shape3&, SegmentTask& task) const {
-  task.kind = SelectKind::kThreshold;
-  task.rule = take_all_rule();
-  task.capacity = task.facts.n;
+  plan_threshold(task, take_all_rule(), task.facts.n);
 }
 
 }  // namespace sluice

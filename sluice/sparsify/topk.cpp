@@ -5,9 +5,7 @@
 namespace sluice {
 
 void Topk::choose(const Shape3&, SegmentTask& task) const {
-  task.kind = SelectKind::kThreshold;
-  task.rule = make_rule<TopkRule>();
-  task.capacity = task.facts.k;
+  plan_threshold(task, make_rule<TopkRule>(), task.facts.k);
 }
 
 }  // namespace sluice

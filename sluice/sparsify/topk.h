@@ -139,17 +139,13 @@ struct TopkRule {
 };
 
 // The k largest magnitudes; ties to the lower index.
-class Topk final : public Sparsifier {
+class Topk final : public SparsifierOf<Topk> {
  public:
+  using SparsifierOf::SparsifierOf;
   static constexpr std::string_view kName = "topk";
   static constexpr std::string_view kSummary =
       "exactly the k largest magnitudes of each tensor";
   using RuleType = TopkRule;
-  struct Params {};
-  static ParamList list(Params&) { return {}; }
-
-  explicit Topk(const Params&) {}
-  std::string_view name() const override { return kName; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;

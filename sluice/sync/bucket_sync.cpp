@@ -1,15 +1,15 @@
 #include "sluice/sync/bucket_sync.h"
 
 #include <algorithm>
-#include <stdexcept>
 
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 
 BucketSync::BucketSync(const Setup& setup)
     : backend_(setup.backend),
       arena_(setup.arena),
+      collective_(make_collective(setup.plan.collective)),
       plan_(setup.plan),
       bad_(setup.backend.allocate(sizeof(std::uint64_t))),
       host_bad_(setup.backend.allocate_host(sizeof(std::uint64_t))) {
@@ -32,10 +32,8 @@ bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
                      const Event& ready) {
   const auto at = std::find(plan_.tensors.begin(), plan_.tensors.end(), tensor);
   const auto s = static_cast<std::size_t>(at - plan_.tensors.begin());
-  if (there_[s]) {
-    throw std::logic_error(
-        concat("[sync] tensor ", tensor, " was announced twice in one step"));
-  }
+  expect(!there_[s], "[sync] tensor ", tensor,
+         " was announced twice in one step");
   const std::size_t n = bucket_.segments()[s].shape.size();
   require(gradient.size() == n && (gradient.data != nullptr || n == 0),
           "[sync] the gradient of tensor ", tensor, " must have ", n,
@@ -60,7 +58,8 @@ void BucketSync::exchange(Communicator& comm, ExchangeContext& context,
 }
 
 void BucketSync::commit(ExchangeContext& context, std::uint64_t selected) {
-  on_commit(context, selected);
+  on_commit(context);
+  collective_->commit(selected);
   staged_ = false;
 }
 
@@ -68,6 +67,7 @@ void BucketSync::roll_back(ExchangeContext& context) {
   if (!staged_) return;
   backend_.wait(context.stream(), selected_);
   on_roll_back(context);
+  collective_->roll_back();
   staged_ = false;
 }
 

@@ -41,7 +41,7 @@ class BucketSync {
   // Enqueues the selection.
   void select(Stream& stream, const StepInfo& step);
   // See SparseAllreduce::unknown_network.
-  virtual Network* unknown_network() { return nullptr; }
+  Network* unknown_network() { return collective_->unknown_network(); }
   void exchange(Communicator& comm, ExchangeContext& context,
                 std::uint64_t step);
   // Enqueues whatever can be applied before the vote: the mean over so many
@@ -49,7 +49,7 @@ class BucketSync {
   virtual void apply(ExchangeContext&, std::size_t /*ranks*/) {}
   // Once the context's stream has come so far: throws CommError if a peer sent
   // what the device could not read.
-  virtual void verify(Communicator&) {}
+  void verify(Communicator& comm) { collective_->verify(comm); }
   virtual StepReport report() const = 0;
   virtual bool is_sparse() const = 0;
   // Has been selected, and neither committed nor rolled back.
@@ -60,10 +60,12 @@ class BucketSync {
   void roll_back(ExchangeContext& context);
 
   // See GradientSync::State.
-  virtual std::vector<std::byte> save_rule(Stream& stream) const = 0;
-  virtual void load_rule(Stream& stream, std::span<const std::byte> bytes) = 0;
-  virtual std::vector<double> save_collective() const = 0;
-  virtual void load_collective(std::span<const double> values) = 0;
+  virtual std::vector<std::byte> save_rule(Stream&) const { return {}; }
+  virtual void load_rule(Stream&, std::span<const std::byte>) {}
+  std::vector<double> save_collective() const { return collective_->save(); }
+  void load_collective(std::span<const double> values) {
+    collective_->load(values);
+  }
   // The residual may hold what another plan or a checkpoint left there.
   virtual void inherit_residual() {}
   // Bytes of buffers that steps use.
@@ -73,7 +75,7 @@ class BucketSync {
   virtual void enqueue_select(Stream& stream, const StepInfo& step) = 0;
   virtual void run_exchange(Communicator& comm, ExchangeContext& context,
                             std::uint64_t step) = 0;
-  virtual void on_commit(ExchangeContext& context, std::uint64_t selected) = 0;
+  virtual void on_commit(ExchangeContext& context) = 0;
   virtual void on_roll_back(ExchangeContext&) {}
 
   // How many sums were not finite, once the context's stream has come so far.
@@ -85,6 +87,7 @@ class BucketSync {
 
   Backend& backend_;
   Arena& arena_;
+  std::unique_ptr<SparseAllreduce> collective_;
   Bucket bucket_;
   std::vector<TensorView> gradients_;  // per segment
 

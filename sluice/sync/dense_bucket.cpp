@@ -11,7 +11,6 @@ class DenseBucket final : public BucketSync {
  public:
   explicit DenseBucket(const Setup& setup)
       : BucketSync(setup),
-        collective_(make_collective(setup.plan.collective)),
         dense_(collective_->as_dense()),
         momentum_(dense_momentum(setup.plan.feedback)) {
     require(dense_ != nullptr,
@@ -33,14 +32,6 @@ class DenseBucket final : public BucketSync {
     return report;
   }
 
-  std::vector<std::byte> save_rule(Stream&) const override { return {}; }
-  void load_rule(Stream&, std::span<const std::byte>) override {}
-  std::vector<double> save_collective() const override {
-    return collective_->save();
-  }
-  void load_collective(std::span<const double> values) override {
-    collective_->load(values);
-  }
   void inherit_residual() override { owed_ = true; }
   std::size_t memory_bytes() const override {
     return packed_.bytes() + sums_.bytes() + host_.bytes() +
@@ -90,7 +81,7 @@ class DenseBucket final : public BucketSync {
     fetch_bad_sums(context);
   }
 
-  void on_commit(ExchangeContext& context, std::uint64_t selected) override {
+  void on_commit(ExchangeContext& context) override {
     Stream& stream = context.stream();
     float share = 1.0F / static_cast<float>(ranks_);
     if (momentum_.factor > 0) {
@@ -110,10 +101,7 @@ class DenseBucket final : public BucketSync {
       }
       owed_ = false;
     }
-    collective_->commit(selected);
   }
-
-  void on_roll_back(ExchangeContext&) override { collective_->roll_back(); }
 
   // The velocity that the momenta make of the mean.
   float* accumulate(Stream& stream, float share) {
@@ -139,18 +127,16 @@ class DenseBucket final : public BucketSync {
     return velocity;
   }
 
-  float* floats(Buffer& buffer) {
+  float* floats(Buffer& buffer, bool of_host = false) {
     const std::size_t bytes = bucket_.size() * sizeof(float);
-    if (buffer.bytes() < bytes) buffer = backend_.allocate(bytes);
+    if (buffer.bytes() < bytes) {
+      buffer =
+          of_host ? backend_.allocate_host(bytes) : backend_.allocate(bytes);
+    }
     return buffer.data<float>();
   }
-  float* host_floats(Buffer& buffer) {
-    const std::size_t bytes = bucket_.size() * sizeof(float);
-    if (buffer.bytes() < bytes) buffer = backend_.allocate_host(bytes);
-    return buffer.data<float>();
-  }
+  float* host_floats(Buffer& buffer) { return floats(buffer, true); }
 
-  std::unique_ptr<SparseAllreduce> collective_;
   DenseAllreduce* dense_;
   MomentumSettings momentum_;
   std::vector<MemoryRange> residuals_;

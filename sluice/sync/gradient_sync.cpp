@@ -5,13 +5,12 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <stdexcept>
 #include <thread>
 
 #include "sluice/collective/auto.h"
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/vote.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
 #include "sluice/sync/bucket_sync.h"
 
@@ -44,6 +43,7 @@ class GradientSync::Impl {
         context_(backend) {
     std::size_t elements = 0;
     for (const TensorInfo& t : tensors_) {
+      names_.push_back(t.name);
       memory_.push_back(elements);
       elements += shape3(t.dims).size();
     }
@@ -69,13 +69,9 @@ class GradientSync::Impl {
   void begin(std::uint64_t step, const Densities& densities,
              std::uint64_t note) {
     const std::lock_guard lock(mutex_);
-    if (open_) {
-      throw std::logic_error("[sync] begin() before finish() of the last step");
-    }
-    if (in_doubt_) {
-      throw std::logic_error(
-          "[sync] begin() while the last step is in doubt; recover() first");
-    }
+    expect(!open_, "[sync] begin() before finish() of the last step");
+    expect(!in_doubt_,
+           "[sync] begin() while the last step is in doubt; recover() first");
     step_ = {step, options_.total_steps, 0, options_.seed};
     densities_ = densities;
     note_ = note;
@@ -97,9 +93,7 @@ class GradientSync::Impl {
     require(tensor < tensors_.size(), "[sync] tensors count from 0 to ",
             tensors_.size(), ", got ", tensor);
     const std::lock_guard lock(mutex_);
-    if (!open_) {
-      throw std::logic_error("[sync] ready() must come after begin()");
-    }
+    expect(open_, "[sync] ready() must come after begin()");
     const std::size_t b = bucket_of_[tensor];
     if (!buckets_[b]->add(tensor, gradient, event)) return;
     record("backward", b, began_);
@@ -109,15 +103,11 @@ class GradientSync::Impl {
   SyncReport finish() {
     const auto start = Clock::now();
     std::unique_lock lock(mutex_);
-    if (!open_) {
-      throw std::logic_error("[sync] finish() needs a step that has begun");
-    }
+    expect(open_, "[sync] finish() needs a step that has begun");
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (buckets_[b]->complete()) continue;
-      throw std::logic_error(
-          concat("[sync] finish() before all tensors of bucket ", b,
-                 " were announced; announce zeros for those without a "
-                 "gradient"));
+      expect(buckets_[b]->complete(),
+             "[sync] finish() before all tensors of bucket ", b,
+             " were announced; announce zeros for those without a gradient");
     }
     changed_.wait(lock, [&] { return running_ == 0; });
     report_.exposed_seconds = since(start);
@@ -143,9 +133,7 @@ class GradientSync::Impl {
   }
 
   void replan(const Plan& plan) {
-    if (open_ || in_doubt_) {
-      throw std::logic_error("[sync] replan() belongs between two steps");
-    }
+    expect(!open_ && !in_doubt_, "[sync] replan() belongs between two steps");
     compare_plans(plan);
     take_plan(plan);
     options_.plan = plan;
@@ -205,43 +193,20 @@ class GradientSync::Impl {
   // Throws before anything has changed. Buckets that are as they were keep what
   // they have learned.
   void take_plan(const Plan& plan) {
-    constexpr auto kNone = ~std::size_t{0};
-    std::vector<std::size_t> bucket_of(tensors_.size(), kNone);
-    for (std::size_t b = 0; b < plan.buckets.size(); ++b) {
-      check_bucket(plan.buckets[b], b, bucket_of);
-    }
-    for (std::size_t t = 0; t < tensors_.size(); ++t) {
-      require(bucket_of[t] != kNone, "[sync] the plan lacks tensor ",
-              tensors_[t].name);
-    }
+    check_plan(plan, names_);
     std::vector<std::unique_ptr<BucketSync>> made;
     for (const BucketPlan& bucket : plan.buckets) {
       made.push_back(find_bucket(bucket) != nullptr ? nullptr
                                                     : make_bucket(bucket));
     }
+    bucket_of_.resize(tensors_.size());
     for (std::size_t b = 0; b < made.size(); ++b) {
+      for (const std::size_t t : plan.buckets[b].tensors) bucket_of_[t] = b;
       if (made[b] != nullptr) continue;
       made[b] = std::move(*find_bucket(plan.buckets[b]));
     }
     buckets_ = std::move(made);
-    bucket_of_ = std::move(bucket_of);
     heard_.totals.clear();
-  }
-
-  void check_bucket(const BucketPlan& plan, std::size_t b,
-                    std::vector<std::size_t>& bucket_of) const {
-    const double density = plan.density.value_or(1);
-    require(density > 0 && density <= 1,
-            "[sync] densities must be above 0 and at most 1, got ", density,
-            " in bucket ", b);
-    for (const std::size_t t : plan.tensors) {
-      require(t < tensors_.size(), "[sync] the plan has tensor ", t,
-              ", the model only ", tensors_.size());
-      require(bucket_of[t] > b, "[sync] the plan must have tensor ",
-              tensors_[t].name, " once, but has it in bucket ", bucket_of[t],
-              " and in bucket ", b);
-      bucket_of[t] = b;
-    }
   }
 
   std::unique_ptr<BucketSync>* find_bucket(const BucketPlan& plan) {
@@ -265,9 +230,7 @@ class GradientSync::Impl {
 
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
-    std::vector<std::string> names;
-    for (const TensorInfo& t : tensors_) names.push_back(t.name);
-    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names))};
+    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names_))};
     comm_.begin("replan", step_.step);
     Frame frame = frame_of(comm_, std::as_bytes(std::span(mine)));
     send_to_others(comm_, 0, frame);
@@ -416,10 +379,8 @@ class GradientSync::Impl {
     const bool commit = result_.decision == Decision::kCommit;
     if (commit) std::swap(heard_, result_);
     finish_buckets(commit);
-    if (!commit && result_.decision == Decision::kStop) {
-      throw std::runtime_error(concat("[sync] rank ", result_.stopper,
-                                      " stopped the job: ", result_.reason));
-    }
+    ensure(commit || result_.decision != Decision::kStop, "[sync] rank ",
+           result_.stopper, " stopped the job: ", result_.reason);
   }
 
   // What it has staged must not change under a roll-back. False if the sync
@@ -485,6 +446,7 @@ class GradientSync::Impl {
   Communicator& comm_;
   Backend& backend_;
   std::vector<TensorInfo> tensors_;
+  std::vector<std::string> names_;  // of the tensors
   SyncOptions options_;
   std::vector<std::size_t> memory_;  // where each tensor starts in the arena
   std::unique_ptr<Stream> select_stream_;

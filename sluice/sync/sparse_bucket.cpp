@@ -7,15 +7,6 @@
 namespace sluice {
 namespace {
 
-ValueForm value_form(const std::string& name) {
-  for (const ValueForm form :
-       {ValueForm::kFp32, ValueForm::kBf16, ValueForm::kFp16}) {
-    if (name == name_of(form)) return form;
-  }
-  throw std::invalid_argument(
-      concat("[plan] values must be fp32, bf16 or fp16, got '", name, "'"));
-}
-
 class SparseBucket final : public BucketSync {
  public:
   explicit SparseBucket(const Setup& setup)
@@ -23,19 +14,15 @@ class SparseBucket final : public BucketSync {
         feedback_(make_feedback(
             setup.plan.feedback,
             {backend_, arena_, bucket_, make_sparsifier(setup.plan.sparsifier),
-             value_form(setup.plan.values)})),
-        collective_(make_collective(setup.plan.collective)) {}
+             value_form("plan", setup.plan.values)})) {}
 
   bool is_sparse() const override { return true; }
-  Network* unknown_network() override { return collective_->unknown_network(); }
 
   void apply(ExchangeContext& context, std::size_t ranks) override {
     context.apply(out_.sum, gradients_, 1.0F / static_cast<float>(ranks),
                   bad_sums());
     fetch_bad_sums(context);
   }
-
-  void verify(Communicator& comm) override { collective_->verify(comm); }
 
   StepReport report() const override {
     StepReport report = feedback_->report();
@@ -51,12 +38,6 @@ class SparseBucket final : public BucketSync {
   }
   void load_rule(Stream& stream, std::span<const std::byte> bytes) override {
     feedback_->load(stream, bytes);
-  }
-  std::vector<double> save_collective() const override {
-    return collective_->save();
-  }
-  void load_collective(std::span<const double> values) override {
-    collective_->load(values);
   }
   std::size_t memory_bytes() const override {
     return 8 * feedback_->staged().capacity();
@@ -94,19 +75,16 @@ class SparseBucket final : public BucketSync {
                         out_);
   }
 
-  void on_commit(ExchangeContext& context, std::uint64_t selected) override {
+  void on_commit(ExchangeContext& context) override {
     feedback_->commit(context.stream(), context.on_device(out_.returned),
                       out_.refused);
-    collective_->commit(selected);
   }
 
   void on_roll_back(ExchangeContext& context) override {
     feedback_->rollback(context.stream());
-    collective_->roll_back();
   }
 
   std::unique_ptr<Feedback> feedback_;
-  std::unique_ptr<SparseAllreduce> collective_;
   Delivery out_;
 };
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "fake_device.h"
 #include "sluice/backend/cpu/kernels.h"
 #include "sluice/backend/cpu/selector.h"
 #include "sluice/backend/cpu/thread_pool.h"

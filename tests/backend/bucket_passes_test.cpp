@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "fake_device.h"
 #include "sluice/backend/cpu/thread_pool.h"
 #include "sluice/backend/sparse_block.h"
 #include "sluice/core/half.h"

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "sluice/backend/cpu/quantize.h"
+#include "sluice/backend/cpu/bucket_passes.h"
 #include "sluice/core/hash.h"
 
 namespace sluice::testing {
@@ -133,9 +133,9 @@ std::vector<IndexForm> plain_forms() {
           IndexForm::kBitmap, IndexForm::kRaw32};
 }
 
-cpu::wire::Coder::Options forced(IndexForm form) { return {false, form, true}; }
+WireOptions forced(IndexForm form) { return {false, form, true}; }
 
-Bytes encode(const List& list, const cpu::wire::Coder::Options& options,
+Bytes encode(const List& list, const WireOptions& options,
              std::string_view isa) {
   std::size_t room = 4096 + 16 * list.indices.size();
   if (!options.choose && options.index_form == IndexForm::kBitmap) {

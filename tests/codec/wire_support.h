@@ -40,10 +40,10 @@ List mixed(std::uint64_t seed);
 
 // All index forms that need no rows.
 std::vector<IndexForm> plain_forms();
-cpu::wire::Coder::Options forced(IndexForm form);
+WireOptions forced(IndexForm form);
 
 // Empty if the form cannot carry the list.
-Bytes encode(const List& list, const cpu::wire::Coder::Options& options = {},
+Bytes encode(const List& list, const WireOptions& options = {},
              std::string_view isa = "");
 WireError decode(const Bytes& bytes, std::span<const SegmentForm> segments,
                  std::size_t capacity, List& out, std::string_view isa = "");

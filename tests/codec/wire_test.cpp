@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "codec/wire_support.h"
-#include "sluice/backend/cpu/quantize.h"
+#include "sluice/backend/cpu/bucket_passes.h"
 #include "sluice/codec/codec.h"
 #include "sluice/core/hash.h"
 #include "support.h"

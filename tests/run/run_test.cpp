@@ -13,7 +13,6 @@
 #include "sluice/run/metrics.h"
 #include "sluice/run/rank_part.h"
 #include "sluice/run/ranks.h"
-#include "sluice/run/remap.h"
 #include "sluice/run/run_folder.h"
 #include "sluice/run/timeline.h"
 

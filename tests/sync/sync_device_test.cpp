@@ -1,6 +1,7 @@
 // GradientSync in device terms: types and strides of gradients, what the host
 // is asked for, other plans between steps.
 
+#include "fake_device.h"
 #include "sluice/core/half.h"
 #include "sync/sync_support.h"
 

@@ -219,13 +219,18 @@ TEST_F(LoaderTest, UsesMemoryAgainThatNobodyHolds) {
   }
 }
 
+// In one batch.
+Batch evaluated(const Dataset& data, const Partition& samples) {
+  return *EvaluationLoader(data, samples, 40).next();
+}
+
 TEST_F(LoaderTest, EvaluatesTheSameAhead) {
   for (const LoaderOptions& how : {LoaderOptions{0, 2}, LoaderOptions{2, 3}}) {
     EvaluationLoader loader(*data_, {3, 38}, 8, how);
     std::uint64_t at = 3;
     while (const auto batch = loader.next()) {
       const std::uint64_t end = std::min<std::uint64_t>(at + 8, 38);
-      EXPECT_TRUE(same(*batch, evaluation_batch(*data_, {at, end})));
+      EXPECT_TRUE(same(*batch, evaluated(*data_, {at, end})));
       at = end;
     }
     EXPECT_EQ(at, 38U);
@@ -236,22 +241,21 @@ TEST_F(LoaderTest, EvaluatesTheSameAhead) {
 TEST_F(LoaderTest, EvaluatesEverySampleAsItIs) {
   std::int64_t next = 0;
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
-    const Batch batch =
-        evaluation_batch(*data_, evaluation_partition(40, rank, 3));
+    const Batch batch = evaluated(*data_, evaluation_partition(40, rank, 3));
     for (std::int64_t i = 0; i < batch.labels.size(0); ++i) {
       EXPECT_EQ(batch.labels[i].item<std::int64_t>(), next++);
     }
   }
   EXPECT_EQ(next, 40);
-  const Batch one = evaluation_batch(*data_, {7, 8});
+  const Batch one = evaluated(*data_, {7, 8});
   std::vector<float> plain(3072);
   data_->render(7, {}, plain);
   EXPECT_TRUE(torch::equal(one.images.flatten(), torch::tensor(plain)));
-  EXPECT_EQ(evaluation_batch(*data_, {7, 7}).images.size(0), 0);
+  EXPECT_FALSE(EvaluationLoader(*data_, {7, 7}, 40).next());
   EXPECT_EQ(message_of<std::invalid_argument>([&] {
-              evaluation_batch(*data_, {0, 41});
+              evaluated(*data_, {0, 41});
             }),
-            "[evaluation_batch] samples must lie in [0, 40], got [0, 41)");
+            "[evaluation] samples must lie in [0, 40], got [0, 41)");
 }
 
 }  // namespace

@@ -195,7 +195,7 @@ class Learning : public OnOneThread<Lesson> {};
 
 TEST_P(Learning, LowersTheLossInAFewSteps) {
   const auto data = make_dataset("synthetic:train=32,noise=0.5");
-  const Batch batch = evaluation_batch(*data, {0, 32});
+  const Batch batch = *EvaluationLoader(*data, {0, 32}, 32).next();
   const auto model = make_model(GetParam().text, data->input());
   const auto optimizer = make_optimizer("sgd", parameters_of(*model));
   const auto step = [&] {

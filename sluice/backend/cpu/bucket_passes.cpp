@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cmath>
 
-#include "sluice/backend/cpu/views.h"
 #include "sluice/core/key.h"
 
 namespace sluice::cpu {

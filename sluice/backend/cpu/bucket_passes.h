@@ -12,12 +12,24 @@ namespace sluice::cpu {
 // `partial` is scratch.
 void run_momentum(const MomentumPass& pass, ThreadPool& pool,
                   std::vector<double>& partial);
+// `rounded` is scratch.
+void run_quantize(const QuantizePass& pass, std::vector<float>& rounded);
 void run_scatter(const ScatterPass& pass);
 void run_gather(const GatherPass& pass);
 void run_pack(const PackPass& pass, ThreadPool& pool);
 std::uint64_t count_nonfinite(const float* values, std::size_t n,
                               ThreadPool& pool);
 void run_apply(const ApplyPass& pass, ThreadPool& pool);
+
+// Rounds values to what `form` can carry, in place.
+void quantize_values(ValueForm form, std::span<float> values);
+
+// Elements [begin, end) of the view, whatever its strides and type, in the
+// order of their indices.
+void read_view(const TensorView& view, std::size_t begin, std::size_t end,
+               float* out);
+void write_view(const TensorView& view, std::size_t begin, std::size_t end,
+                const float* in);
 
 // Calls f(begin, end) for the parts of [0, n), by several threads.
 template <class F>

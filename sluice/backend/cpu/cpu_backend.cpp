@@ -8,8 +8,7 @@
 #include "sluice/backend/backend.h"
 #include "sluice/backend/cpu/bucket_passes.h"
 #include "sluice/backend/cpu/kernels.h"
-#include "sluice/backend/cpu/pages.h"
-#include "sluice/backend/cpu/quantize.h"
+#include "sluice/backend/cpu/scratch.h"
 #include "sluice/backend/cpu/selector.h"
 #include "sluice/backend/cpu/thread_pool.h"
 #include "sluice/backend/cpu/wire.h"
@@ -135,7 +134,9 @@ class CpuBackend final : public Backend {
   void momentum(Stream& stream, const MomentumPass& pass) override {
     cpu::run_momentum(pass, pool_, as_cpu(stream).partial);
   }
-  void quantize(Stream& stream, const QuantizePass& pass) override;
+  void quantize(Stream& stream, const QuantizePass& pass) override {
+    cpu::run_quantize(pass, as_cpu(stream).rounded);
+  }
   void scatter(Stream&, const ScatterPass& pass) override {
     cpu::run_scatter(pass);
   }
@@ -145,47 +146,21 @@ class CpuBackend final : public Backend {
   void apply(Stream&, const ApplyPass& pass) override {
     cpu::run_apply(pass, pool_);
   }
-  void encode(Stream& stream, const EncodePass& pass) override;
-  void decode(Stream& stream, const DecodePass& pass) override;
+  void encode(Stream& stream, const EncodePass& pass) override {
+    *pass.written = as_cpu(stream).coder.encode(pass, pass.options,
+                                                {pass.out, pass.capacity});
+  }
+  void decode(Stream& stream, const DecodePass& pass) override {
+    *pass.result = as_cpu(stream).coder.decode(
+        {pass.in, pass.bytes}, pass.segments, {pass.indices, pass.capacity},
+        {pass.values, pass.capacity}, pass.starts);
+  }
 
  private:
   const Kernels& kernels_;
   cpu::ThreadPool pool_;
   std::string name_;
 };
-
-void CpuBackend::quantize(Stream& stream, const QuantizePass& pass) {
-  std::vector<float>& rounded = as_cpu(stream).rounded;
-  for (std::size_t s = 0; s < pass.tasks.size(); ++s) {
-    if (pass.tasks[s].values == ValueForm::kFp32) continue;
-    const std::size_t first = pass.starts[s];
-    const std::size_t count = pass.starts[s + 1] - first;
-    float* values = pass.values + first;
-    rounded.assign(values, values + count);
-    cpu::quantize_values(pass.tasks[s].values, rounded);
-    float* memory = pass.tasks[s].memory;
-    if (memory != nullptr) {
-      const std::uint32_t* indices = pass.indices + first;
-      const std::uint32_t base = pass.tasks[s].base;
-      for (std::size_t i = 0; i < count; ++i) {
-        memory[indices[i] - base] += values[i] - rounded[i];
-      }
-    }
-    std::copy(rounded.begin(), rounded.end(), values);
-  }
-}
-
-void CpuBackend::encode(Stream& stream, const EncodePass& pass) {
-  *pass.written = as_cpu(stream).coder.encode(
-      {pass.indices, pass.values, pass.starts, pass.segments},
-      {pass.choose, pass.index_form, pass.checksum}, {pass.out, pass.capacity});
-}
-
-void CpuBackend::decode(Stream& stream, const DecodePass& pass) {
-  *pass.result = as_cpu(stream).coder.decode(
-      {pass.in, pass.bytes}, pass.segments, {pass.indices, pass.capacity},
-      {pass.values, pass.capacity}, pass.starts);
-}
 
 }  // namespace
 

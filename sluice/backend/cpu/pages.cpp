@@ -1,9 +1,9 @@
-#include "sluice/backend/cpu/pages.h"
-
 #include <sys/mman.h>
 
 #include <atomic>
 #include <new>
+
+#include "sluice/backend/cpu/scratch.h"
 
 namespace sluice::cpu {
 namespace {

@@ -1,8 +1,8 @@
-#include "sluice/backend/cpu/quantize.h"
-
+#include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "sluice/backend/cpu/bucket_passes.h"
 #include "sluice/core/half.h"
 
 namespace sluice::cpu {
@@ -66,6 +66,26 @@ void quantize_values(ValueForm form, std::span<float> values) {
     case ValueForm::kTwoBit:
       quantize_two_bit(values);
       return;
+  }
+}
+
+void run_quantize(const QuantizePass& pass, std::vector<float>& rounded) {
+  for (std::size_t s = 0; s < pass.tasks.size(); ++s) {
+    if (pass.tasks[s].values == ValueForm::kFp32) continue;
+    const std::size_t first = pass.starts[s];
+    const std::size_t count = pass.starts[s + 1] - first;
+    float* values = pass.values + first;
+    rounded.assign(values, values + count);
+    quantize_values(pass.tasks[s].values, rounded);
+    float* memory = pass.tasks[s].memory;
+    if (memory != nullptr) {
+      const std::uint32_t* indices = pass.indices + first;
+      const std::uint32_t base = pass.tasks[s].base;
+      for (std::size_t i = 0; i < count; ++i) {
+        memory[indices[i] - base] += values[i] - rounded[i];
+      }
+    }
+    std::copy(rounded.begin(), rounded.end(), values);
   }
 }
 

@@ -1,9 +1,10 @@
-#include "sluice/backend/cpu/views.h"
+// Tensors of any strides and type as plain floats, and back.
 
 #include <algorithm>
 #include <array>
 #include <cstring>
 
+#include "sluice/backend/cpu/bucket_passes.h"
 #include "sluice/core/half.h"
 
 namespace sluice::cpu {

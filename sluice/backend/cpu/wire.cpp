@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sluice/backend/cpu/wire_values.h"
 #include "sluice/core/checksum.h"
 
 namespace sluice::cpu::wire {
@@ -101,7 +100,7 @@ std::uint32_t checksum(std::span<const std::byte> message) {
 
 // Writes the index section; null if it does not fit or a forced form cannot
 // carry the indices.
-std::byte* Coder::write_part_indices(const Block& block, Part& part,
+std::byte* Coder::write_part_indices(const BlockView& block, Part& part,
                                      bool choose, std::byte* at,
                                      std::byte* end) {
   const auto room = static_cast<std::size_t>(end - at);
@@ -133,7 +132,7 @@ std::byte* Coder::write_part_indices(const Block& block, Part& part,
 
 // Writes the value section, as fp32 if a table is no smaller or cannot carry
 // the values; null if it does not fit.
-std::byte* Coder::write_part_values(const Block& block, Part& part,
+std::byte* Coder::write_part_values(const BlockView& block, Part& part,
                                     std::byte* at, std::byte* end) {
   const auto room = static_cast<std::size_t>(end - at);
   const std::uint64_t count = part.count(block);
@@ -152,11 +151,11 @@ std::byte* Coder::write_part_values(const Block& block, Part& part,
   return at + plain;
 }
 
-std::size_t Coder::encode(const Block& block, const Options& options,
+std::size_t Coder::encode(const BlockView& block, const WireOptions& options,
                           std::span<std::byte> out) {
   WireHeader header;
   header.dense_size = size_of(block.segments);
-  header.count = block.count();
+  header.count = block.starts[block.segments.size()];
   if (header.dense_size > kMostElements) return 0;
   parts_.clear();
   if (header.count > 0) {

@@ -5,25 +5,11 @@
 #include <span>
 #include <vector>
 
-#include "sluice/backend/cpu/wire_index.h"
-#include "sluice/backend/cpu/wire_kernels.h"
-#include "sluice/backend/cpu/wire_rows.h"
-#include "sluice/backend/pass.h"
-#include "sluice/core/wire.h"
+#include "sluice/backend/cpu/wire_sections.h"
 
 // Messages of sparse entries in host memory; see core/wire.h for the format.
 
 namespace sluice::cpu::wire {
-
-// What is sent: indices ascend, each inside its segment.
-struct Block {
-  const std::uint32_t* indices = nullptr;
-  const float* values = nullptr;
-  const std::uint64_t* starts = nullptr;  // segments + 1
-  std::span<const SegmentForm> segments;
-
-  std::uint64_t count() const { return starts[segments.size()]; }
-};
 
 // Segments [first, last) that travel together.
 struct Part {
@@ -33,7 +19,7 @@ struct Part {
   IndexForm index_form = IndexForm::kEliasFano;
   ValueForm value_form = ValueForm::kFp32;
 
-  std::uint64_t count(const Block& block) const {
+  std::uint64_t count(const BlockView& block) const {
     return block.starts[last] - block.starts[first];
   }
 };
@@ -41,28 +27,23 @@ struct Part {
 // Which segments go together and how: row positions and table forms where they
 // are smaller, and as few parts as that allows. A forced form goes to all
 // segments with the same values. Replaces `parts`.
-void plan_parts(const Block& block, bool choose, IndexForm forced,
+void plan_parts(const BlockView& block, bool choose, IndexForm forced,
                 std::vector<Part>& parts);
 
 // Bytes of the part's index section if it goes by rows; kCannot if it does not
 // have as many entries as its rows hold.
-std::size_t row_bytes(const Block& block, const Part& part);
+std::size_t row_bytes(const BlockView& block, const Part& part);
 
 // Writes and reads messages. Keeps its memory from one to the next.
 class Coder {
  public:
   explicit Coder(const WireKernels& kernels) : kernels_(kernels) {}
 
-  struct Options {
-    bool choose = true;  // the smallest index forms; otherwise `index_form`
-    IndexForm index_form = IndexForm::kEliasFano;
-    bool checksum = true;
-  };
-
-  // Returns the size, or 0 if it does not fit `out` or a forced index form
-  // cannot carry the block. Values that a table cannot carry go as fp32; 16-bit
-  // forms round what was not rounded before.
-  std::size_t encode(const Block& block, const Options& options,
+  // Indices ascend, each inside its segment. Returns the size, or 0 if it does
+  // not fit `out` or a forced index form cannot carry the block. Values that a
+  // table cannot carry go as fp32; 16-bit forms round what was not rounded
+  // before.
+  std::size_t encode(const BlockView& block, const WireOptions& options,
                      std::span<std::byte> out);
 
   // Reads a message of at most indices.size() entries; `starts` has one more
@@ -73,10 +54,10 @@ class Coder {
                       std::uint64_t* starts);
 
  private:
-  std::byte* write_part_indices(const Block& block, Part& part, bool choose,
+  std::byte* write_part_indices(const BlockView& block, Part& part, bool choose,
                                 std::byte* at, std::byte* end);
-  std::byte* write_part_values(const Block& block, Part& part, std::byte* at,
-                               std::byte* end);
+  std::byte* write_part_values(const BlockView& block, Part& part,
+                               std::byte* at, std::byte* end);
   WireError read_part(const WirePart& part, const Part& place, Reader& in,
                       std::span<const SegmentForm> forms,
                       std::span<std::uint32_t> indices, float* values,

@@ -1,10 +1,10 @@
-#include "sluice/backend/cpu/wire_index.h"
-
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <numeric>
+
+#include "sluice/backend/cpu/wire_sections.h"
 
 namespace sluice::cpu::wire {
 namespace {

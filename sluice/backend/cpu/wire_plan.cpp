@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "sluice/backend/cpu/wire.h"
-#include "sluice/backend/cpu/wire_values.h"
 
 namespace sluice::cpu::wire {
 namespace {
@@ -12,7 +11,7 @@ constexpr std::size_t kPartCost = sizeof(WirePart) + 16;
 bool by_rows(const Part& part) { return part.index_form == IndexForm::kRows; }
 
 // One segment alone, by rows if that is smaller.
-Part part_of(const Block& block, std::size_t s, std::uint64_t base) {
+Part part_of(const BlockView& block, std::size_t s, std::uint64_t base) {
   const SegmentForm& segment = block.segments[s];
   Part part{
       s, s + 1, {base, segment.size}, IndexForm::kEliasFano, segment.values};
@@ -26,7 +25,7 @@ Part part_of(const Block& block, std::size_t s, std::uint64_t base) {
 
 // Whether `next` can be a part of `part`: the forms are the same, or one of
 // them is empty and can have any.
-bool joins(const Block& block, const Part& part, const Part& next) {
+bool joins(const BlockView& block, const Part& part, const Part& next) {
   if (next.count(block) == 0) {
     return !by_rows(part) || row_bytes(block, next) == 0;
   }
@@ -37,7 +36,7 @@ bool joins(const Block& block, const Part& part, const Part& next) {
          part.value_form == next.value_form;
 }
 
-Part joined(const Block& block, const Part& part, Part next) {
+Part joined(const BlockView& block, const Part& part, Part next) {
   if (next.count(block) == 0) {
     next.index_form = part.index_form;
     next.value_form = part.value_form;
@@ -47,7 +46,7 @@ Part joined(const Block& block, const Part& part, Part next) {
   return next;
 }
 
-void join_neighbours(const Block& block, std::vector<Part>& parts) {
+void join_neighbours(const BlockView& block, std::vector<Part>& parts) {
   std::size_t last = 0;
   for (std::size_t i = 1; i < parts.size(); ++i) {
     if (joins(block, parts[last], parts[i])) {
@@ -60,7 +59,7 @@ void join_neighbours(const Block& block, std::vector<Part>& parts) {
 }
 
 // Bytes of a part's sections, about.
-std::size_t bytes_of(const Block& block, const Part& part) {
+std::size_t bytes_of(const BlockView& block, const Part& part) {
   const std::uint64_t count = part.count(block);
   return value_bytes(count, part.last - part.first, part.value_form) +
          (by_rows(part) ? row_bytes(block, part)
@@ -69,7 +68,7 @@ std::size_t bytes_of(const Block& block, const Part& part) {
 
 // A part whose neighbours could take it in, were it plainer, must save what the
 // additional parts cost.
-void drop_small_parts(const Block& block, std::vector<Part>& parts) {
+void drop_small_parts(const BlockView& block, std::vector<Part>& parts) {
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto try_as = [&](const Part& plain) {
       std::size_t joined = 0;
@@ -90,7 +89,7 @@ void drop_small_parts(const Block& block, std::vector<Part>& parts) {
 
 }  // namespace
 
-std::size_t row_bytes(const Block& block, const Part& part) {
+std::size_t row_bytes(const BlockView& block, const Part& part) {
   std::uint64_t bits = 0;
   for (std::size_t s = part.first; s < part.last; ++s) {
     const std::uint64_t entries = row_entries(block.segments[s]);
@@ -100,7 +99,7 @@ std::size_t row_bytes(const Block& block, const Part& part) {
   return 8 * words_for(bits);
 }
 
-void plan_parts(const Block& block, bool choose, IndexForm forced,
+void plan_parts(const BlockView& block, bool choose, IndexForm forced,
                 std::vector<Part>& parts) {
   parts.clear();
   std::uint64_t base = 0;

@@ -1,8 +1,8 @@
-#include "sluice/backend/cpu/wire_rows.h"
-
 #include <algorithm>
 #include <bit>
 #include <utility>
+
+#include "sluice/backend/cpu/wire_sections.h"
 
 namespace sluice::cpu::wire {
 namespace {

@@ -1,9 +1,8 @@
-#include "sluice/backend/cpu/wire_values.h"
-
 #include <bit>
 #include <cmath>
 #include <cstring>
 
+#include "sluice/backend/cpu/wire_sections.h"
 #include "sluice/core/half.h"
 
 namespace sluice::cpu::wire {

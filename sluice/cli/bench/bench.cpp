@@ -93,6 +93,7 @@ void add_bench(CLI::App& app) {
   CLI::App* bench = app.add_subcommand(
       "bench", "Time the parts, as ratios to a floor timed in the same run");
   bench->require_subcommand(1);
+  bench->option_defaults()->always_capture_default();
   add_bench_select(*bench);
   add_bench_wire(*bench);
   add_bench_collective(*bench);

@@ -34,15 +34,6 @@ struct Options {
   OutputOptions output;
 };
 
-ValueForm value_form(const std::string& name) {
-  for (const ValueForm form :
-       {ValueForm::kFp32, ValueForm::kBf16, ValueForm::kFp16}) {
-    if (name_of(form) == name) return form;
-  }
-  require(false, "[bench] values must be fp32, bf16 or fp16, got '", name, "'");
-  return {};
-}
-
 double mean(const std::vector<double>& values) {
   return std::accumulate(values.begin(), values.end(), 0.0) /
          static_cast<double>(std::max<std::size_t>(1, values.size()));
@@ -205,12 +196,13 @@ std::vector<Row> run_case(const Options& o, Communicator& comm, std::size_t n,
                           double density) {
   const auto k = std::max<std::uint64_t>(
       1, static_cast<std::uint64_t>(density * static_cast<double>(n)));
-  Race race({.algorithms = o.algorithms,
-             .selections = {n, k, o.overlap, o.support, value_form(o.values),
-                            static_cast<std::uint64_t>(o.seed)},
-             .warmup = static_cast<std::uint64_t>(o.warmup),
-             .steps = static_cast<std::uint64_t>(o.steps)},
-            comm);
+  Race race(
+      {.algorithms = o.algorithms,
+       .selections = {n, k, o.overlap, o.support, value_form("bench", o.values),
+                      static_cast<std::uint64_t>(o.seed)},
+       .warmup = static_cast<std::uint64_t>(o.warmup),
+       .steps = static_cast<std::uint64_t>(o.steps)},
+      comm);
   const std::vector<Finish> all = race.run();
   if (all.empty()) return {};
   const auto link = o.launch.link();
@@ -289,7 +281,7 @@ void check(const Options& o) {
   for (const std::string& name : known) names += " " + name;
   require(std::find(known.begin(), known.end(), o.support) != known.end(),
           "[bench] no support '", o.support, "'; known:", names);
-  value_form(o.values);
+  value_form("bench", o.values);
   check_count("--steps", o.steps);
   require(o.warmup >= 0 && o.warmup <= 1 << 30,
           "[bench] --warmup must be from 0 to ", 1 << 30, ", got ", o.warmup);
@@ -303,32 +295,24 @@ void add_options(CLI::App& command, Options& o) {
       .add_option("--algorithm", o.algorithms,
                   "name or name:key=value,key=value (several with commas "
                   "between them or by repeating the option); all if left out")
-      ->type_name("TEXT ...");
+      ->type_name("TEXT ...")
+      ->default_str("");
   command.add_option("--n", o.sizes, "Elements (25M, 1e6, ...)")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->delimiter(',');
   command.add_option("--density", o.densities, "Share of entries of a rank")
-      ->delimiter(',')
-      ->capture_default_str();
-  command
-      .add_option("--overlap", o.overlap,
-                  "Share of a rank's entries that all ranks have in common")
-      ->capture_default_str();
-  command
-      .add_option("--support", o.support,
-                  "Where entries are: uniform, skewed, clustered or "
-                  "hot-columns")
-      ->capture_default_str();
-  command
-      .add_option("--values", o.values,
-                  "How selected values travel: fp32, bf16 or fp16")
-      ->capture_default_str();
-  command.add_option("--steps", o.steps, "Timed steps")->capture_default_str();
-  command
-      .add_option("--warmup", o.warmup,
-                  "Steps before them (dense takes 5 more to choose its way)")
-      ->capture_default_str();
-  command.add_option("--seed", o.seed, "Of the data")->capture_default_str();
+      ->delimiter(',');
+  command.add_option("--overlap", o.overlap,
+                     "Share of a rank's entries that all ranks have in common");
+  command.add_option("--support", o.support,
+                     "Where entries are: uniform, skewed, clustered or "
+                     "hot-columns");
+  command.add_option("--values", o.values,
+                     "How selected values travel: fp32, bf16 or fp16");
+  command.add_option("--steps", o.steps, "Timed steps");
+  command.add_option(
+      "--warmup", o.warmup,
+      "Steps before them (dense takes 5 more to choose its way)");
+  command.add_option("--seed", o.seed, "Of the data");
   command.add_option("--network", o.network,
                      "A file of sluice probe, for the ideal times without "
                      "--net");

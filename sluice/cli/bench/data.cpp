@@ -11,7 +11,7 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/table.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/data/image_folder.h"
 #include "sluice/data/photographs.h"
 #include "sluice/torch/data/loading_time.h"
@@ -39,9 +39,8 @@ class TempFolder {
  public:
   TempFolder() {
     path_ = (std::filesystem::temp_directory_path() / "sluice-XXXXXX").string();
-    if (mkdtemp(path_.data()) == nullptr) {
-      throw std::runtime_error("[bench] a temporary folder must be writable");
-    }
+    ensure(mkdtemp(path_.data()) != nullptr,
+           "[bench] a temporary folder must be writable");
   }
   ~TempFolder() {
     std::error_code ignored;
@@ -53,26 +52,6 @@ class TempFolder {
 
  private:
   std::string path_;
-};
-
-// So many of a data set, evenly spread: few enough to stay in memory.
-class Some final : public Dataset {
- public:
-  Some(const Dataset& all, std::vector<std::size_t> which)
-      : Dataset(all.input()), all_(all), which_(std::move(which)) {}
-  std::size_t size() const override { return which_.size(); }
-  std::int64_t label(std::size_t index) const override {
-    return all_.label(which_[index]);
-  }
-  Rendered render(std::size_t index, std::optional<std::uint64_t> random,
-                  std::span<float> out) const override {
-    return all_.render(which_[index], random, out);
-  }
-  bool is_slow() const override { return all_.is_slow(); }
-
- private:
-  const Dataset& all_;
-  std::vector<std::size_t> which_;
 };
 
 std::string with(const std::string& spec, const std::string& parameter) {
@@ -111,7 +90,6 @@ class Bench {
             "[bench] --dataset must be imagefolder, with parameters or "
             "without, got '",
             o.dataset, "'");
-    std::vector<std::size_t> which;
     const std::size_t wanted =
         std::min(static_cast<std::size_t>(o.images), tree->size());
     for (std::size_t i = 0; i < wanted; ++i) {
@@ -121,11 +99,9 @@ class Bench {
       // What libjpeg-turbo cannot decode cannot be compared with it.
       if (!is_sound_jpeg(bytes)) continue;
       files_.push_back(std::move(bytes));
-      which.push_back(at);
+      which_.push_back(at);
     }
-    require(!which.empty(), "[bench] '", folder, "' must hold JPEG files");
-    some_full_ = std::make_unique<Some>(*full_, which);
-    some_scaled_ = std::make_unique<Some>(*scaled_, which);
+    require(!which_.empty(), "[bench] '", folder, "' must hold JPEG files");
   }
 
   std::vector<Row> run() {
@@ -149,11 +125,11 @@ class Bench {
         {"libjpeg-turbo alone", "all", threads,
          [&] { return time_decoding(files_, threads); }},
         {"loader, training", "crop", threads,
-         [&] { return time_loader(*some_full_, how); }},
+         [&] { return time_loader(*full_, which_, how); }},
         {"loader, training", "crop, scaled", threads,
-         [&] { return time_loader(*some_scaled_, how); }},
+         [&] { return time_loader(*scaled_, which_, how); }},
         {"loader, evaluation", "crop, scaled", threads,
-         [&] { return time_evaluation(*some_scaled_, how); }},
+         [&] { return time_evaluation(*scaled_, which_, how); }},
     };
     for (std::int64_t r = 0; r <= options_.rounds; ++r) {
       show_progress(fmt::format("{} threads, round {}", threads, r));
@@ -185,8 +161,8 @@ class Bench {
   const Options& options_;
   std::unique_ptr<Dataset> full_;
   std::unique_ptr<Dataset> scaled_;
-  std::unique_ptr<Some> some_full_;
-  std::unique_ptr<Some> some_scaled_;
+  // Images to use, evenly spread: few enough to stay in memory.
+  std::vector<std::size_t> which_;
   std::vector<std::vector<std::uint8_t>> files_;
 };
 
@@ -227,24 +203,15 @@ void add_bench_data(CLI::App& bench) {
   data->add_option("--data-dir", o->data_dir,
                    "Folder with train/CLASS/*.jpg; made up unless given");
   data->add_option("--dataset", o->dataset,
-                   "imagefolder, with parameters as for train")
-      ->capture_default_str();
-  data->add_option("--images", o->images, "Images to use, or to make up")
-      ->capture_default_str();
-  data->add_option("--width", o->width, "Of images that are made up")
-      ->capture_default_str();
-  data->add_option("--height", o->height, "The same")->capture_default_str();
-  data->add_option("--quality", o->quality, "The same, of JPEG, 1 to 100")
-      ->capture_default_str();
-  data->add_option("--threads", o->threads, "Data threads")
-      ->delimiter(',')
-      ->capture_default_str();
-  data->add_option("--batch", o->batch, "Samples per batch")
-      ->capture_default_str();
-  data->add_option("--prefetch", o->prefetch, "Batches made ahead")
-      ->capture_default_str();
-  data->add_option("--rounds", o->rounds, "Timed repetitions")
-      ->capture_default_str();
+                   "imagefolder, with parameters as for train");
+  data->add_option("--images", o->images, "Images to use, or to make up");
+  data->add_option("--width", o->width, "Of images that are made up");
+  data->add_option("--height", o->height, "The same");
+  data->add_option("--quality", o->quality, "The same, of JPEG, 1 to 100");
+  data->add_option("--threads", o->threads, "Data threads")->delimiter(',');
+  data->add_option("--batch", o->batch, "Samples per batch");
+  data->add_option("--prefetch", o->prefetch, "Batches made ahead");
+  data->add_option("--rounds", o->rounds, "Timed repetitions");
   data->add_flag("--json", o->output.json, "Print a JSON array");
   data->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
   data->callback([o] {

@@ -14,7 +14,7 @@
 #include "sluice/collective/oktopk.h"
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/vote.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
 
 namespace sluice {
@@ -184,12 +184,10 @@ Sample Race::exchange(Lane& lane, std::uint64_t step) {
 double Race::count(const Lane& lane, std::uint64_t step) const {
   if (lane.dense_word() > 0) return static_cast<double>(dense_.size());
   const double count = count_distinct(lane.out.sum, dense_.size());
-  if (lane.algorithm->exact() && lane.out.sum.dense.empty() &&
-      count != unions_.back()) {
-    throw std::runtime_error(
-        concat("[bench] ", lane.spec, " must deliver all of ", unions_.back(),
-               " indices, got ", count, " in step ", step));
-  }
+  const bool all = lane.algorithm->exact() && lane.out.sum.dense.empty();
+  ensure(!all || count == unions_.back(), "[bench] ", lane.spec,
+         " must deliver all of ", unions_.back(), " indices, got ", count,
+         " in step ", step);
   return count;
 }
 

@@ -297,38 +297,27 @@ void add_bench_select(CLI::App& bench) {
       "over steps of time / floor in the same step; data is new and its scale "
       "drifts at every step.");
   select->add_option("--n", o->sizes, "Elements (25M, 1e6, ...)")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->delimiter(',');
   select->add_option("--density", o->densities, "Share of entries to send")
-      ->delimiter(',')
-      ->capture_default_str();
+      ->delimiter(',');
   select
       ->add_option("--data", o->data,
                    "randn, laplace, t3, equal, zeros (99.95 %), ramp or a "
                    "float32 FILE.npy")
-      ->delimiter(',')
-      ->capture_default_str();
-  select
-      ->add_option(
-          "--sparsifier", o->sparsifiers,
-          "name or name:key=value,key=value (several with commas between "
-          "them or by repeating the option)")
-      ->capture_default_str();
+      ->delimiter(',');
+  select->add_option(
+      "--sparsifier", o->sparsifiers,
+      "name or name:key=value,key=value (several with commas between "
+      "them or by repeating the option)");
   select->add_option("--threads", o->threads, "Threads of the pool")
-      ->delimiter(',')
-      ->capture_default_str();
-  select->add_option("--feedback", o->feedback, "Feedback around it")
-      ->capture_default_str();
-  select->add_option("--codec", o->codec, "Codec for the bytes")
-      ->capture_default_str();
-  select->add_option("--row", o->row, "Row length for adtopk, columns for tile")
-      ->capture_default_str();
-  select
-      ->add_option("--stride", o->stride,
-                   "Stride of a row (9: a 3 x 3 convolution)")
-      ->capture_default_str();
-  select->add_option("--steps", o->steps, "Timed steps in steady state")
-      ->capture_default_str();
+      ->delimiter(',');
+  select->add_option("--feedback", o->feedback, "Feedback around it");
+  select->add_option("--codec", o->codec, "Codec for the bytes");
+  select->add_option("--row", o->row,
+                     "Row length for adtopk, columns for tile");
+  select->add_option("--stride", o->stride,
+                     "Stride of a row (9: a 3 x 3 convolution)");
+  select->add_option("--steps", o->steps, "Timed steps in steady state");
   select->add_flag("--json", o->output.json, "Print a JSON array");
   select->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
   select->callback([o] {

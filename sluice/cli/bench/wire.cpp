@@ -158,18 +158,13 @@ void add_bench_wire(CLI::App& bench) {
       "Bytes and time of every index form for one selection, beside the "
       "entropy "
       "of its positions and the time of the select (one thread)");
-  wire->add_option("--n", o->size, "Elements")->capture_default_str();
+  wire->add_option("--n", o->size, "Elements");
   wire->add_option("--density", o->densities, "Share of entries to send")
-      ->delimiter(',')
-      ->capture_default_str();
-  wire->add_option("--data", o->data, "As for bench select")
-      ->capture_default_str();
-  wire->add_option("--sparsifier", o->sparsifier, "What selects")
-      ->capture_default_str();
-  wire->add_option("--row", o->row, "Row length for adtopk, columns for tile")
-      ->capture_default_str();
-  wire->add_option("--steps", o->steps, "Timed repetitions")
-      ->capture_default_str();
+      ->delimiter(',');
+  wire->add_option("--data", o->data, "As for bench select");
+  wire->add_option("--sparsifier", o->sparsifier, "What selects");
+  wire->add_option("--row", o->row, "Row length for adtopk, columns for tile");
+  wire->add_option("--steps", o->steps, "Timed repetitions");
   wire->add_flag("--json", o->output.json, "Print a JSON array");
   wire->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
   wire->callback([o] {

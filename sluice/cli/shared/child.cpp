@@ -10,9 +10,8 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <stdexcept>
 
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 extern char** environ;
 
@@ -28,11 +27,9 @@ using File = std::unique_ptr<std::FILE, Closer>;
 
 File make_file() {
   File file(std::tmpfile());
-  if (file == nullptr) {
-    throw std::runtime_error(concat(
-        "[child] a temporary file must be writable: ", std::strerror(errno),
-        "; TMPDIR may name another folder"));
-  }
+  ensure(file != nullptr,
+         "[child] a temporary file must be writable: ", std::strerror(errno),
+         "; TMPDIR may name another folder");
   return file;
 }
 
@@ -79,11 +76,9 @@ pid_t start_self(const std::vector<std::string>& arguments, int out, int err) {
   sigset_t none;
   sigemptyset(&none);
   pid_t pid = 0;
-  if (const int error = spawn(pid, words, none, out, err)) {
-    throw std::runtime_error(concat("[child] '", words[0],
-                                    "' must be startable, got '",
-                                    std::strerror(error), "'"));
-  }
+  const int error = spawn(pid, words, none, out, err);
+  ensure(error == 0, "[child] '", words[0], "' must be startable, got '",
+         std::strerror(error), "'");
   return pid;
 }
 

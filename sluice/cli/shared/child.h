@@ -40,6 +40,8 @@ class HeldSignals {
 
   // Whether one has come; waits for it a fiftieth of a second.
   bool came() const;
+  // The mask that was there before, for children.
+  const sigset_t& before() const { return before_; }
 
  private:
   sigset_t held_;

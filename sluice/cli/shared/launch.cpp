@@ -15,7 +15,8 @@
 #include "sluice/cli/shared/mpirun.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/threads/threads.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -77,8 +78,6 @@ std::string message_of(const std::exception& e) {
 }
 
 [[noreturn]] void leave(std::int64_t rank, const std::exception& e) {
-  char host[256] = "?";
-  gethostname(host, sizeof(host) - 1);
   std::fflush(stdout);
   if (dynamic_cast<const SpokenFor*>(&e) != nullptr) {
     // mpirun ends the others once a rank has left; let the one that knows more
@@ -86,7 +85,7 @@ std::string message_of(const std::exception& e) {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     _exit(1);
   }
-  fmt::print(stderr, "rank {} (host {}, process {}): {}\n", rank, host,
+  fmt::print(stderr, "rank {} (host {}, process {}): {}\n", rank, host_name(),
              getpid(), message_of(e));
   std::fflush(stderr);
   _exit(1);
@@ -217,12 +216,10 @@ void run_ranks(const LaunchOptions& options,
                const std::function<void(Communicator&)>& work) {
   if (options.engine != "mpi") return run_threads(options, work);
   if (mpi_launched()) return run_mpi_rank(options, work);
-  if (is_under_mpirun()) {
-    throw std::runtime_error(
-        "[launch] mpirun must be Open MPI's, of the MPI that this program was "
-        "built with, but it told the ranks nothing; --engine threads works "
-        "without it");
-  }
+  ensure(!is_under_mpirun(),
+         "[launch] mpirun must be Open MPI's, of the MPI that this program was "
+         "built with, but it told the ranks nothing; --engine threads works "
+         "without it");
   run_under_mpirun(options.ranks(), options.timeout);
 }
 

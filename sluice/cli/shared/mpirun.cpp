@@ -18,7 +18,8 @@
 #include <vector>
 
 #include "sluice/cli/shared/child.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
+#include "sluice/run/ranks.h"
 
 namespace sluice {
 namespace {
@@ -27,15 +28,8 @@ using Clock = std::chrono::steady_clock;
 
 // Tells ranks where their errors go: "host:file".
 constexpr const char* kErrors = "SLUICE_ERRORS";
-constexpr timespec kPoll = {.tv_sec = 0, .tv_nsec = 20'000'000};
 // How long mpirun may take to notice that all ranks have ended.
 constexpr auto kGrace = std::chrono::seconds(1);
-
-std::string host_name() {
-  char name[256] = "";
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 // What the ranks write to standard error, past mpirun, which forwards nothing
 // once a rank has failed and drops it all when it is hurried. Straight to a
@@ -78,11 +72,9 @@ std::vector<std::string> own_arguments() {
   for (std::string word; std::getline(file, word, '\0');) {
     words.push_back(word);
   }
-  if (words.empty()) {
-    throw std::runtime_error(
-        "[launch] /proc/self/cmdline must be readable to start ranks; run "
-        "mpirun yourself, or use --engine threads");
-  }
+  ensure(!words.empty(),
+         "[launch] /proc/self/cmdline must be readable to start ranks; run "
+         "mpirun yourself, or use --engine threads");
   words[0] = std::filesystem::read_symlink("/proc/self/exe").string();
   return words;
 }
@@ -108,23 +100,12 @@ std::vector<std::string> command_line(std::size_t ranks, double deadline) {
   return words;
 }
 
-sigset_t stop_signals() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGHUP);
-  return set;
-}
-
 pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
   pid_t pid = 0;
-  if (const int error = spawn(pid, words, mask)) {
-    throw std::runtime_error(
-        concat("[launch] mpirun (Open MPI) must be in PATH to start ranks, got "
-               "'",
-               std::strerror(error), "'; --engine threads works without it"));
-  }
+  const int error = spawn(pid, words, mask);
+  ensure(error == 0,
+         "[launch] mpirun (Open MPI) must be in PATH to start ranks, got '",
+         std::strerror(error), "'; --engine threads works without it");
   return pid;
 }
 
@@ -175,7 +156,7 @@ void remove_files_of(pid_t mpirun) {
 }
 
 // Returns the status of wait().
-int see_through(pid_t mpirun, const sigset_t& signals, Errors& errors) {
+int see_through(pid_t mpirun, const HeldSignals& signals, Errors& errors) {
   int status = 0;
   bool started = false;
   auto last_seen = Clock::now();
@@ -183,7 +164,7 @@ int see_through(pid_t mpirun, const sigset_t& signals, Errors& errors) {
     const Children ranks = children_of(mpirun);
     started = started || ranks.any;
     if (!started || !ranks.running.empty()) last_seen = Clock::now();
-    const bool stop = sigtimedwait(&signals, nullptr, &kPoll) > 0;
+    const bool stop = signals.came();
     errors.forward();
     for (const pid_t rank : ranks.running) {
       if (stop) kill(rank, SIGTERM);
@@ -222,17 +203,13 @@ void run_under_mpirun(std::size_t ranks, double deadline) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
   const std::vector<std::string> words = command_line(ranks, deadline);
-  const sigset_t signals = stop_signals();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &signals, &before);
-  const pid_t mpirun = start(words, before);
+  const HeldSignals signals;
+  const pid_t mpirun = start(words, signals.before());
   const int status = see_through(mpirun, signals, errors);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-  throw std::runtime_error(
-      concat("[launch] all of ", ranks,
-             " ranks must end well; a rank that has not said why it failed was "
-             "killed, perhaps for memory"));
+  ensure(WIFEXITED(status) && WEXITSTATUS(status) == 0, "[launch] all of ",
+         ranks,
+         " ranks must end well; a rank that has not said why it failed was "
+         "killed, perhaps for memory");
 }
 
 }  // namespace sluice

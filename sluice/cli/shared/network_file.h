@@ -1,6 +1,5 @@
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 
 // network.json: what `sluice probe` has measured between some ranks.
@@ -24,10 +23,6 @@ namespace sluice {
 
 // Throws std::invalid_argument unless the file could be written.
 void check_network_file(const std::string& path);
-
-// The file appears whole or not at all. Throws std::runtime_error.
-void write_network_file(const std::string& path,
-                        const nlohmann::ordered_json& network);
 
 // The beta of a file. Throws std::invalid_argument if there is none.
 double read_beta(const std::string& path);

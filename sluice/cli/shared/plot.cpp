@@ -50,19 +50,8 @@ std::string stroke(const Look& look) {
 std::string escape(const std::string& text) {
   std::string out;
   for (const char c : text) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      default:
-        out += c;
-    }
+    const std::string plain(1, c);
+    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : plain;
   }
   return out;
 }

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
 namespace sluice {
 namespace {
@@ -175,10 +175,8 @@ class MpiEngine final : public Engine {
   void finish() override {
     const auto until = now() + kLastSends;
     for (forget_sent(); buffers_->under_way > 0; forget_sent()) {
-      if (now() >= until) {
-        throw std::runtime_error(
-            "[mpi] a message that nobody received is left at the end");
-      }
+      ensure(now() < until,
+             "[mpi] a message that nobody received is left at the end");
       std::this_thread::yield();
     }
     MPI_Comm_free(&comm_);

@@ -148,9 +148,9 @@ EvaluationLoader::EvaluationLoader(const Dataset& dataset,
                                    const LoaderOptions& how)
     : rest_(samples), batch_(batch), queue_(dataset, how) {
   require(samples.begin <= samples.end && samples.end <= dataset.size(),
-          "[evaluation_batch] samples must lie in [0, ", dataset.size(),
-          "], got [", samples.begin, ", ", samples.end, ")");
-  require(batch > 0, "[evaluation_batch] batch must be at least 1, got 0");
+          "[evaluation] samples must lie in [0, ", dataset.size(), "], got [",
+          samples.begin, ", ", samples.end, ")");
+  require(batch > 0, "[evaluation] batch must be at least 1, got 0");
 }
 
 std::optional<Batch> EvaluationLoader::next() {
@@ -163,16 +163,6 @@ std::optional<Batch> EvaluationLoader::next() {
   }
   if (queue_.empty()) return std::nullopt;
   return queue_.pop();
-}
-
-Batch evaluation_batch(const Dataset& dataset, const Partition& samples) {
-  const std::uint64_t all = std::max<std::uint64_t>(
-      samples.end - std::min(samples.begin, samples.end), 1);
-  EvaluationLoader loader(dataset, samples, all);
-  if (samples.begin < samples.end) return *loader.next();
-  BatchQueue none(dataset, {});
-  none.push({}, std::nullopt);
-  return none.pop();
 }
 
 }  // namespace sluice

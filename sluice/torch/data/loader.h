@@ -108,7 +108,4 @@ class EvaluationLoader {
   BatchQueue queue_;
 };
 
-// Samples [begin, end) of a data set, as they are, in host memory.
-Batch evaluation_batch(const Dataset& dataset, const Partition& samples);
-
 }  // namespace sluice

@@ -12,19 +12,20 @@
 namespace sluice {
 namespace {
 
-// A data set, several times over. Counts the samples that were made, whether
-// or not anybody has taken them.
+// Some samples of a data set, several times over. Counts those that were made,
+// whether or not anybody has taken them.
 class Counted final : public Dataset {
  public:
-  Counted(const Dataset& all, std::size_t times)
-      : Dataset(all.input()), all_(all), times_(times) {}
-  std::size_t size() const override { return times_ * all_.size(); }
+  Counted(const Dataset& all, const std::vector<std::size_t>& which,
+          std::size_t times)
+      : Dataset(all.input()), all_(all), which_(which), times_(times) {}
+  std::size_t size() const override { return times_ * which_.size(); }
   std::int64_t label(std::size_t index) const override {
-    return all_.label(index % all_.size());
+    return all_.label(which_[index % which_.size()]);
   }
   Rendered render(std::size_t index, std::optional<std::uint64_t> random,
                   std::span<float> out) const override {
-    Rendered rendered = all_.render(index % all_.size(), random, out);
+    Rendered rendered = all_.render(which_[index % which_.size()], random, out);
     ++made_;
     return rendered;
   }
@@ -32,6 +33,7 @@ class Counted final : public Dataset {
 
  private:
   const Dataset& all_;
+  const std::vector<std::size_t>& which_;
   std::size_t times_;
   mutable std::atomic<std::size_t> made_ = 0;
 };
@@ -71,18 +73,22 @@ LoadingTime time_batches(const Counted& data, const LoadingOptions& o,
 
 }  // namespace
 
-LoadingTime time_loader(const Dataset& dataset, const LoadingOptions& o) {
+LoadingTime time_loader(const Dataset& dataset,
+                        const std::vector<std::size_t>& which,
+                        const LoadingOptions& o) {
   SamplerOptions sampling;
   sampling.batch = o.batch;
   sampling.drop_last = false;
-  const Counted counted(dataset, 1);
+  const Counted counted(dataset, which, 1);
   Loader loader(counted, sampling, {o.threads, o.prefetch});
   return time_batches(counted, o, [&] { loader.next(); });
 }
 
-LoadingTime time_evaluation(const Dataset& dataset, const LoadingOptions& o) {
+LoadingTime time_evaluation(const Dataset& dataset,
+                            const std::vector<std::size_t>& which,
+                            const LoadingOptions& o) {
   const std::size_t all = (o.batches + untimed(o)) * o.batch;
-  const Counted counted(dataset, all / dataset.size() + 1);
+  const Counted counted(dataset, which, all / which.size() + 1);
   EvaluationLoader loader(counted, {0, all}, o.batch, {o.threads, o.prefetch});
   return time_batches(counted, o, [&] { loader.next(); });
 }

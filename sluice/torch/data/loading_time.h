@@ -24,12 +24,14 @@ struct LoadingOptions {
   std::size_t batches = 4;  // that are timed, after some that are not
 };
 
-// Batches of a Loader that does nothing else.
-LoadingTime time_loader(const Dataset& dataset, const LoadingOptions& options);
+// Batches of these samples by a Loader that does nothing else.
+LoadingTime time_loader(const Dataset& dataset,
+                        const std::vector<std::size_t>& which,
+                        const LoadingOptions& options);
 
-// The same of samples that are not augmented, as often over the data set as it
-// takes.
+// The same of samples that are not augmented, as often over as it takes.
 LoadingTime time_evaluation(const Dataset& dataset,
+                            const std::vector<std::size_t>& which,
                             const LoadingOptions& options);
 
 // All of `files`, which are JPEG, decoded by libjpeg-turbo as they are, by so

@@ -1,8 +1,7 @@
 #include "sluice/torch/models/alexnet.h"
 
 #include "sluice/core/error.h"
-#include "sluice/torch/models/init.h"
-#include "sluice/torch/models/widths.h"
+#include "sluice/torch/models/shapes.h"
 
 namespace sluice {
 namespace {
@@ -27,7 +26,8 @@ torch::nn::Sequential convolutions(std::int64_t channels) {
 
 }  // namespace
 
-Alexnet::Alexnet(const Params& params, const Input& input) {
+Alexnet::Alexnet(const Params& params, const Input& input)
+    : Model(init_uniform) {
   require(input.height >= 63 && input.width >= 63,
           "[model 'alexnet'] images must be at least 63 x 63, got ",
           input.height, " x ", input.width);
@@ -47,10 +47,6 @@ Alexnet::Alexnet(const Params& params, const Input& input) {
 torch::Tensor Alexnet::forward(const torch::Tensor& images) {
   const torch::Tensor x = features_->forward(images);
   return classifier_->forward(torch::adaptive_avg_pool2d(x, {6, 6}).flatten(1));
-}
-
-void Alexnet::draw_parameters(torch::Generator& generator) {
-  init_uniform(*this, generator);
 }
 
 }  // namespace sluice

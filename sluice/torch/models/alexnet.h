@@ -28,8 +28,6 @@ class Alexnet final : public Model {
   torch::Tensor forward(const torch::Tensor& images) override;
 
  private:
-  void draw_parameters(torch::Generator& generator) override;
-
   torch::nn::Sequential features_{nullptr}, classifier_{nullptr};
 };
 

@@ -1,13 +1,12 @@
 #include "sluice/torch/models/convnets.h"
 
 #include "sluice/core/error.h"
-#include "sluice/torch/models/init.h"
-#include "sluice/torch/models/padding.h"
+#include "sluice/torch/models/shapes.h"
 
 namespace sluice {
 
 MnistNet::MnistNet(const Params& params, const Input& input)
-    : dropout_(params.dropout) {
+    : Model(init_uniform), dropout_(params.dropout) {
   require(input.height >= 16 && input.width >= 16,
           "[model 'mnistnet'] images must be at least 16 x 16, got ",
           input.height, " x ", input.width);
@@ -31,12 +30,8 @@ torch::Tensor MnistNet::forward(const torch::Tensor& images) {
   return fc2_->forward(x);
 }
 
-void MnistNet::draw_parameters(torch::Generator& generator) {
-  init_uniform(*this, generator);
-}
-
 Lenet::Lenet(const Params&, const Input& input)
-    : padding_(padding_to_32("lenet", input)) {
+    : Model(init_uniform), padding_(padding_to_32("lenet", input)) {
   conv1_ = register_module("conv1", Conv(input.channels, 6, 5));
   conv2_ = register_module("conv2", Conv(6, 16, 5));
   fc1_ = register_module("fc1", Linear(16 * 5 * 5, 120));
@@ -50,10 +45,6 @@ torch::Tensor Lenet::forward(const torch::Tensor& images) {
   x = torch::max_pool2d(torch::relu(conv2_->forward(x)), {2, 2});
   x = torch::relu(fc1_->forward(x.flatten(1)));
   return fc3_->forward(torch::relu(fc2_->forward(x)));
-}
-
-void Lenet::draw_parameters(torch::Generator& generator) {
-  init_uniform(*this, generator);
 }
 
 }  // namespace sluice

@@ -25,8 +25,6 @@ class MnistNet final : public Model {
   torch::Tensor forward(const torch::Tensor& images) override;
 
  private:
-  void draw_parameters(torch::Generator& generator) override;
-
   double dropout_;
   Conv conv1_{nullptr}, conv2_{nullptr};
   Linear fc1_{nullptr}, fc2_{nullptr};
@@ -47,8 +45,6 @@ class Lenet final : public Model {
   torch::Tensor forward(const torch::Tensor& images) override;
 
  private:
-  void draw_parameters(torch::Generator& generator) override;
-
   std::int64_t padding_;
   Conv conv1_{nullptr}, conv2_{nullptr};
   Linear fc1_{nullptr}, fc2_{nullptr}, fc3_{nullptr};

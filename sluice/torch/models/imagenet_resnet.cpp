@@ -1,7 +1,6 @@
 #include "sluice/torch/models/imagenet_resnet.h"
 
 #include "sluice/core/error.h"
-#include "sluice/torch/models/init.h"
 
 namespace sluice {
 namespace {
@@ -74,22 +73,21 @@ Residual bottleneck(std::int64_t inputs, std::int64_t width,
 
 }  // namespace
 
-ImagenetResnet::ImagenetResnet(Block block, const std::array<int, 4>& blocks,
-                               const Params& params, const Input& input)
-    : imagenet_(is_imagenet_form(params.form, input)) {
+ImagenetResnet::ImagenetResnet(const Variant& variant, const Params& params,
+                               const Input& input)
+    : Model(init_resnet), imagenet_(is_imagenet_form(params.form, input)) {
   conv1_ = register_module("conv1", imagenet_ ? conv(input.channels, 64, 7, 2)
                                               : conv(input.channels, 64, 3, 1));
   bn1_ = register_module("bn1", BatchNorm(64));
-  const bool basic_blocks = block == Block::kBasic;
   std::int64_t channels = 64;
   std::int64_t width = 64;
   for (std::size_t stage = 0; stage < stages_.size(); ++stage, width *= 2) {
     torch::nn::Sequential all;
-    for (int i = 0; i < blocks[stage]; ++i) {
+    for (int i = 0; i < variant.blocks[stage]; ++i) {
       const std::int64_t stride = stage > 0 && i == 0 ? 2 : 1;
-      all->push_back(basic_blocks ? basic(channels, width, stride)
-                                  : bottleneck(channels, width, stride));
-      channels = basic_blocks ? width : 4 * width;
+      all->push_back(variant.bottlenecks ? bottleneck(channels, width, stride)
+                                         : basic(channels, width, stride));
+      channels = variant.bottlenecks ? 4 * width : width;
     }
     stages_[stage] = register_module(concat("layer", stage + 1), all);
   }
@@ -101,10 +99,6 @@ torch::Tensor ImagenetResnet::forward(const torch::Tensor& images) {
   if (imagenet_) x = torch::max_pool2d(x, 3, 2, 1);
   for (torch::nn::Sequential& stage : stages_) x = stage->forward(x);
   return fc_->forward(torch::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
-}
-
-void ImagenetResnet::draw_parameters(torch::Generator& generator) {
-  init_resnet(*this, generator);
 }
 
 }  // namespace sluice

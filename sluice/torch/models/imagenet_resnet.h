@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "sluice/torch/models/form.h"
 #include "sluice/torch/models/layers.h"
 #include "sluice/torch/models/model.h"
+#include "sluice/torch/models/shapes.h"
 
 namespace sluice {
 
@@ -24,18 +24,19 @@ class ImagenetResnet : public Model {
     return {{"form", &p.form, "the stem; auto: cifar for images under 64 x 64",
              0, 0, kForms}};
   }
+  struct Variant {
+    std::string_view name, summary;
+    bool bottlenecks;
+    std::array<int, 4> blocks;  // per stage
+  };
 
   torch::Tensor forward(const torch::Tensor& images) override;
 
  protected:
-  enum class Block { kBasic, kBottleneck };
-  // Blocks per stage.
-  ImagenetResnet(Block block, const std::array<int, 4>& blocks,
-                 const Params& params, const Input& input);
+  ImagenetResnet(const Variant& variant, const Params& params,
+                 const Input& input);
 
  private:
-  void draw_parameters(torch::Generator& generator) override;
-
   bool imagenet_;
   Conv conv1_{nullptr};
   BatchNorm bn1_{nullptr};
@@ -45,51 +46,28 @@ class ImagenetResnet : public Model {
 };
 
 // 11,689,512 parameters on ImageNet.
-class Resnet18 final : public ImagenetResnet {
- public:
-  static constexpr std::string_view kName = "resnet18";
-  static constexpr std::string_view kSummary = "residual network of 18 layers";
-  Resnet18(const Params& params, const Input& input)
-      : ImagenetResnet(Block::kBasic, {2, 2, 2, 2}, params, input) {}
-};
-
-// 21,797,672 parameters on ImageNet.
-class Resnet34 final : public ImagenetResnet {
- public:
-  static constexpr std::string_view kName = "resnet34";
-  static constexpr std::string_view kSummary = "residual network of 34 layers";
-  Resnet34(const Params& params, const Input& input)
-      : ImagenetResnet(Block::kBasic, {3, 4, 6, 3}, params, input) {}
-};
-
-// 25,557,032 parameters on ImageNet, 23,705,252 on CIFAR-100.
-class Resnet50 final : public ImagenetResnet {
- public:
-  static constexpr std::string_view kName = "resnet50";
-  static constexpr std::string_view kSummary =
-      "residual network of 50 layers, bottlenecks";
-  Resnet50(const Params& params, const Input& input)
-      : ImagenetResnet(Block::kBottleneck, {3, 4, 6, 3}, params, input) {}
-};
-
-// 44,549,160 parameters on ImageNet, 42,697,380 on CIFAR-100.
-class Resnet101 final : public ImagenetResnet {
- public:
-  static constexpr std::string_view kName = "resnet101";
-  static constexpr std::string_view kSummary =
-      "residual network of 101 layers, bottlenecks";
-  Resnet101(const Params& params, const Input& input)
-      : ImagenetResnet(Block::kBottleneck, {3, 4, 23, 3}, params, input) {}
-};
-
-// 60,192,808 parameters on ImageNet.
-class Resnet152 final : public ImagenetResnet {
- public:
-  static constexpr std::string_view kName = "resnet152";
-  static constexpr std::string_view kSummary =
-      "residual network of 152 layers, bottlenecks";
-  Resnet152(const Params& params, const Input& input)
-      : ImagenetResnet(Block::kBottleneck, {3, 8, 36, 3}, params, input) {}
-};
+inline constexpr ImagenetResnet::Variant kResnet18 = {
+    "resnet18", "residual network of 18 layers", false, {2, 2, 2, 2}};
+// 21,797,672.
+inline constexpr ImagenetResnet::Variant kResnet34 = {
+    "resnet34", "residual network of 34 layers", false, {3, 4, 6, 3}};
+// 25,557,032, on CIFAR-100 23,705,252.
+inline constexpr ImagenetResnet::Variant kResnet50 = {
+    "resnet50",
+    "residual network of 50 layers, bottlenecks",
+    true,
+    {3, 4, 6, 3}};
+// 44,549,160, on CIFAR-100 42,697,380.
+inline constexpr ImagenetResnet::Variant kResnet101 = {
+    "resnet101",
+    "residual network of 101 layers, bottlenecks",
+    true,
+    {3, 4, 23, 3}};
+// 60,192,808.
+inline constexpr ImagenetResnet::Variant kResnet152 = {
+    "resnet152",
+    "residual network of 152 layers, bottlenecks",
+    true,
+    {3, 8, 36, 3}};
 
 }  // namespace sluice

@@ -6,6 +6,7 @@ namespace sluice {
 
 // How the parameters of all layers below a module are drawn; normalisation
 // layers get scale 1 and shift 0.
+using Init = void (*)(torch::nn::Module& module, torch::Generator& generator);
 
 // Weights and biases uniform within +-1 / sqrt(inputs of a unit), which is what
 // the layers of PyTorch do by default and the published MNIST jobs left as is.

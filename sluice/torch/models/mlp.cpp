@@ -1,12 +1,13 @@
 #include "sluice/torch/models/mlp.h"
 
 #include "sluice/core/error.h"
-#include "sluice/torch/models/init.h"
-#include "sluice/torch/models/widths.h"
+#include "sluice/torch/models/shapes.h"
 
 namespace sluice {
+
 DenseModel::DenseModel(const std::vector<std::int64_t>& widths,
-                       const Input& input) {
+                       const Input& input)
+    : Model(init_uniform) {
   std::int64_t inputs = input.pixels();
   const auto add = [&](std::int64_t outputs) {
     layers_.push_back(register_module(concat("fc", layers_.size() + 1),
@@ -23,10 +24,6 @@ torch::Tensor DenseModel::forward(const torch::Tensor& images) {
     x = torch::relu(layers_[i]->forward(x));
   }
   return layers_.back()->forward(x);
-}
-
-void DenseModel::draw_parameters(torch::Generator& generator) {
-  init_uniform(*this, generator);
 }
 
 Mlp::Mlp(const Params& params, const Input& input)

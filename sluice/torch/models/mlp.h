@@ -19,8 +19,6 @@ class DenseModel : public Model {
   DenseModel(const std::vector<std::int64_t>& widths, const Input& input);
 
  private:
-  void draw_parameters(torch::Generator& generator) override;
-
   std::vector<Linear> layers_;
 };
 

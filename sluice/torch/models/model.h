@@ -9,6 +9,7 @@
 
 #include "sluice/core/registry.h"
 #include "sluice/data/input.h"
+#include "sluice/torch/models/init.h"
 #include "sluice/torch/models/noise.h"
 
 namespace sluice {
@@ -32,12 +33,27 @@ class Model : public torch::nn::Module {
   void seed_noise(std::uint64_t seed) { noise_->seed(seed); }
 
  protected:
+  explicit Model(Init init) : init_(init) {}
   const std::shared_ptr<Noise>& noise() const { return noise_; }
 
- private:
-  virtual void draw_parameters(torch::Generator& generator) = 0;
+  virtual void draw_parameters(torch::Generator& generator) {
+    init_(*this, generator);
+  }
 
+ private:
+  Init init_;
   std::shared_ptr<Noise> noise_ = std::make_shared<Noise>();
+};
+
+// One of a family of models that differ in numbers alone: a row of them, which
+// begins with name and summary.
+template <class Family, const typename Family::Variant& kVariant>
+class VariantOf final : public Family {
+ public:
+  static constexpr std::string_view kName = kVariant.name;
+  static constexpr std::string_view kSummary = kVariant.summary;
+  VariantOf(const typename Family::Params& params, const Input& input)
+      : Family(kVariant, params, input) {}
 };
 
 using ModelEntry = RegistryEntry<Model, const Input&>;

@@ -12,27 +12,32 @@
 namespace sluice {
 namespace {
 
+template <class T>
+constexpr auto entry() {
+  return registry_entry<T, Model, const Input&>();
+}
+
 constexpr std::array kModels = {
-    registry_entry<Logistic, Model, const Input&>(),
-    registry_entry<Mlp, Model, const Input&>(),
-    registry_entry<Fcn5net, Model, const Input&>(),
-    registry_entry<MnistNet, Model, const Input&>(),
-    registry_entry<Lenet, Model, const Input&>(),
-    registry_entry<Resnet20, Model, const Input&>(),
-    registry_entry<Resnet56, Model, const Input&>(),
-    registry_entry<Resnet110, Model, const Input&>(),
-    registry_entry<Resnet18, Model, const Input&>(),
-    registry_entry<Resnet34, Model, const Input&>(),
-    registry_entry<Resnet50, Model, const Input&>(),
-    registry_entry<Resnet101, Model, const Input&>(),
-    registry_entry<Resnet152, Model, const Input&>(),
-    registry_entry<Vgg16, Model, const Input&>(),
-    registry_entry<Vgg19, Model, const Input&>(),
-    registry_entry<Alexnet, Model, const Input&>(),
-    registry_entry<VitTiny, Model, const Input&>(),
-    registry_entry<VitSmall, Model, const Input&>(),
-    registry_entry<VitBase, Model, const Input&>(),
-    registry_entry<VitLarge, Model, const Input&>(),
+    entry<Logistic>(),
+    entry<Mlp>(),
+    entry<Fcn5net>(),
+    entry<MnistNet>(),
+    entry<Lenet>(),
+    entry<VariantOf<Resnet, kResnet20>>(),
+    entry<VariantOf<Resnet, kResnet56>>(),
+    entry<VariantOf<Resnet, kResnet110>>(),
+    entry<VariantOf<ImagenetResnet, kResnet18>>(),
+    entry<VariantOf<ImagenetResnet, kResnet34>>(),
+    entry<VariantOf<ImagenetResnet, kResnet50>>(),
+    entry<VariantOf<ImagenetResnet, kResnet101>>(),
+    entry<VariantOf<ImagenetResnet, kResnet152>>(),
+    entry<VariantOf<Vgg, kVgg16>>(),
+    entry<VariantOf<Vgg, kVgg19>>(),
+    entry<Alexnet>(),
+    entry<VariantOf<Vit, kVitTiny>>(),
+    entry<VariantOf<Vit, kVitSmall>>(),
+    entry<VariantOf<Vit, kVitBase>>(),
+    entry<VariantOf<Vit, kVitLarge>>(),
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "sluice/torch/models/resnet.h"
 
 #include "sluice/core/error.h"
-#include "sluice/torch/models/init.h"
 
 namespace sluice {
 namespace {
@@ -46,8 +45,9 @@ TORCH_MODULE(Block);
 
 }  // namespace
 
-Resnet::Resnet(std::string_view name, std::int64_t blocks, const Input& input) {
-  require(input.height >= 4 && input.width >= 4, "[model '", name,
+Resnet::Resnet(const Variant& variant, const Params&, const Input& input)
+    : Model(init_he) {
+  require(input.height >= 4 && input.width >= 4, "[model '", variant.name,
           "'] images must be at least 4 x 4, got ", input.height, " x ",
           input.width);
   conv1_ = register_module("conv1", conv3x3(input.channels, 16, 1));
@@ -55,7 +55,7 @@ Resnet::Resnet(std::string_view name, std::int64_t blocks, const Input& input) {
   torch::nn::Sequential stages;
   std::int64_t channels = 16;
   for (const std::int64_t outputs : {16, 32, 64}) {
-    for (std::int64_t i = 0; i < blocks; ++i) {
+    for (std::int64_t i = 0; i < variant.blocks; ++i) {
       stages->push_back(Block(channels, outputs));
       channels = outputs;
     }
@@ -68,10 +68,6 @@ torch::Tensor Resnet::forward(const torch::Tensor& images) {
   torch::Tensor x = torch::relu(bn1_->forward(conv1_->forward(images)));
   x = stages_->forward(x);
   return fc_->forward(x.mean({2, 3}));
-}
-
-void Resnet::draw_parameters(torch::Generator& generator) {
-  init_he(*this, generator);
 }
 
 }  // namespace sluice

@@ -14,16 +14,17 @@ class Resnet : public Model {
  public:
   struct Params {};
   static ParamList list(Params&) { return {}; }
+  struct Variant {
+    std::string_view name, summary;
+    std::int64_t blocks;  // per stage
+  };
 
   torch::Tensor forward(const torch::Tensor& images) override;
 
  protected:
-  // `blocks` per stage.
-  Resnet(std::string_view name, std::int64_t blocks, const Input& input);
+  Resnet(const Variant& variant, const Params&, const Input& input);
 
  private:
-  void draw_parameters(torch::Generator& generator) override;
-
   Conv conv1_{nullptr};
   BatchNorm bn1_{nullptr};
   torch::nn::Sequential stages_{nullptr};
@@ -31,30 +32,13 @@ class Resnet : public Model {
 };
 
 // 269,722 parameters on CIFAR-10.
-class Resnet20 final : public Resnet {
- public:
-  static constexpr std::string_view kName = "resnet20";
-  static constexpr std::string_view kSummary =
-      "residual network of 20 layers for small images";
-  Resnet20(const Params&, const Input& input) : Resnet(kName, 3, input) {}
-};
-
-// 853,018 parameters on CIFAR-10.
-class Resnet56 final : public Resnet {
- public:
-  static constexpr std::string_view kName = "resnet56";
-  static constexpr std::string_view kSummary =
-      "residual network of 56 layers for small images";
-  Resnet56(const Params&, const Input& input) : Resnet(kName, 9, input) {}
-};
-
-// 1,727,962 parameters on CIFAR-10.
-class Resnet110 final : public Resnet {
- public:
-  static constexpr std::string_view kName = "resnet110";
-  static constexpr std::string_view kSummary =
-      "residual network of 110 layers for small images";
-  Resnet110(const Params&, const Input& input) : Resnet(kName, 18, input) {}
-};
+inline constexpr Resnet::Variant kResnet20 = {
+    "resnet20", "residual network of 20 layers for small images", 3};
+// 853,018.
+inline constexpr Resnet::Variant kResnet56 = {
+    "resnet56", "residual network of 56 layers for small images", 9};
+// 1,727,962.
+inline constexpr Resnet::Variant kResnet110 = {
+    "resnet110", "residual network of 110 layers for small images", 18};
 
 }  // namespace sluice

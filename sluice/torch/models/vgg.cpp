@@ -1,9 +1,7 @@
 #include "sluice/torch/models/vgg.h"
 
 #include "sluice/core/error.h"
-#include "sluice/torch/models/init.h"
-#include "sluice/torch/models/padding.h"
-#include "sluice/torch/models/widths.h"
+#include "sluice/torch/models/shapes.h"
 
 namespace sluice {
 namespace {
@@ -28,9 +26,10 @@ torch::nn::Sequential convolutions(const std::array<int, 5>& stages,
 
 }  // namespace
 
-Vgg::Vgg(std::string_view name, const std::array<int, 5>& stages,
-         const Params& params, const Input& input)
-    : imagenet_(is_imagenet_form(params.form, input)) {
+Vgg::Vgg(const Variant& variant, const Params& params, const Input& input)
+    : Model(is_imagenet_form(params.form, input) ? init_vgg : init_he),
+      imagenet_(is_imagenet_form(params.form, input)) {
+  const auto& [name, summary, stages] = variant;
   if (imagenet_) {
     require(input.height >= 32 && input.width >= 32, "[model '", name,
             "'] images must be at least 32 x 32 in form imagenet, got ",
@@ -72,14 +71,6 @@ torch::Tensor Vgg::forward(const torch::Tensor& images) {
   if (imagenet_) x = torch::adaptive_avg_pool2d(x, {7, 7});
   x = x.flatten(1);
   return fc_.is_empty() ? classifier_->forward(x) : fc_->forward(x);
-}
-
-void Vgg::draw_parameters(torch::Generator& generator) {
-  if (imagenet_) {
-    init_vgg(*this, generator);
-  } else {
-    init_he(*this, generator);
-  }
 }
 
 }  // namespace sluice

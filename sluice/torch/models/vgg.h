@@ -2,9 +2,9 @@
 
 #include <array>
 
-#include "sluice/torch/models/form.h"
 #include "sluice/torch/models/layers.h"
 #include "sluice/torch/models/model.h"
+#include "sluice/torch/models/shapes.h"
 
 namespace sluice {
 
@@ -39,16 +39,17 @@ class Vgg : public Model {
          "none in form cifar"},
         {"dropout", &p.dropout, "after every inner linear layer", 0, 0.99}};
   }
+  struct Variant {
+    std::string_view name, summary;
+    std::array<int, 5> stages;  // convolutions of each
+  };
 
   torch::Tensor forward(const torch::Tensor& images) override;
 
  protected:
-  // Convolutions per stage.
-  Vgg(std::string_view name, const std::array<int, 5>& stages,
-      const Params& params, const Input& input);
+  Vgg(const Variant& variant, const Params& params, const Input& input);
 
  private:
-  void draw_parameters(torch::Generator& generator) override;
   torch::nn::Sequential inner_layers(std::int64_t inputs,
                                      const std::vector<std::int64_t>& widths,
                                      double dropout, std::int64_t classes);
@@ -62,24 +63,11 @@ class Vgg : public Model {
 
 // Parameters on ImageNet: 138,357,544 (with bn: 138,365,992); on CIFAR-10:
 // 14,728,266 in 54 tensors; on CIFAR-100 with widths=4096-4096: 34,015,396.
-class Vgg16 final : public Vgg {
- public:
-  static constexpr std::string_view kName = "vgg16";
-  static constexpr std::string_view kSummary =
-      "VGG-16: 13 convolutions and linear layers";
-  Vgg16(const Params& params, const Input& input)
-      : Vgg(kName, {2, 2, 3, 3, 3}, params, input) {}
-};
-
+inline constexpr Vgg::Variant kVgg16 = {
+    "vgg16", "VGG-16: 13 convolutions and linear layers", {2, 2, 3, 3, 3}};
 // Parameters on ImageNet: 143,667,240 (with bn: 143,678,248); on CIFAR-100 with
 // widths=4096-4096: 39,327,652.
-class Vgg19 final : public Vgg {
- public:
-  static constexpr std::string_view kName = "vgg19";
-  static constexpr std::string_view kSummary =
-      "VGG-19: 16 convolutions and linear layers";
-  Vgg19(const Params& params, const Input& input)
-      : Vgg(kName, {2, 2, 4, 4, 4}, params, input) {}
-};
+inline constexpr Vgg::Variant kVgg19 = {
+    "vgg19", "VGG-19: 16 convolutions and linear layers", {2, 2, 4, 4, 4}};
 
 }  // namespace sluice

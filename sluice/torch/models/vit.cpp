@@ -3,8 +3,7 @@
 #include <numeric>
 
 #include "sluice/core/error.h"
-#include "sluice/torch/models/form.h"
-#include "sluice/torch/models/init.h"
+#include "sluice/torch/models/shapes.h"
 
 namespace sluice {
 namespace {
@@ -78,9 +77,9 @@ std::int64_t patch_side(std::string_view name, std::int64_t patch,
 
 }  // namespace
 
-Vit::Vit(std::string_view name, const Size& size, const Params& params,
-         const Input& input) {
-  const std::int64_t side = patch_side(name, params.patch, input);
+Vit::Vit(const Variant& size, const Params& params, const Input& input)
+    : Model(init_transformer) {
+  const std::int64_t side = patch_side(size.name, params.patch, input);
   const std::int64_t tokens = 1 + input.height / side * (input.width / side);
   cls_token_ =
       register_parameter("cls_token", torch::empty({1, 1, size.width}));
@@ -112,7 +111,7 @@ torch::Tensor Vit::forward(const torch::Tensor& images) {
 void Vit::draw_parameters(torch::Generator& generator) {
   draw_truncated(cls_token_, 0.02, generator);
   draw_truncated(pos_embed_, 0.02, generator);
-  init_transformer(*this, generator);
+  Model::draw_parameters(generator);
 }
 
 }  // namespace sluice

@@ -26,16 +26,15 @@ class Vit : public Model {
          "after positions, attention and linear layers of blocks", 0, 0.99}};
   }
 
+  struct Variant {
+    std::string_view name, summary;
+    std::int64_t width, depth, heads;
+  };
+
   torch::Tensor forward(const torch::Tensor& images) override;
 
  protected:
-  struct Size {
-    std::int64_t width;
-    std::int64_t depth;
-    std::int64_t heads;
-  };
-  Vit(std::string_view name, const Size& size, const Params& params,
-      const Input& input);
+  Vit(const Variant& size, const Params& params, const Input& input);
 
  private:
   void draw_parameters(torch::Generator& generator) override;
@@ -48,43 +47,20 @@ class Vit : public Model {
 };
 
 // Parameters on ImageNet: 5,717,416.
-class VitTiny final : public Vit {
- public:
-  static constexpr std::string_view kName = "vit-tiny";
-  static constexpr std::string_view kSummary =
-      "vision transformer of 12 blocks, width 192, 3 heads";
-  VitTiny(const Params& params, const Input& input)
-      : Vit(kName, {192, 12, 3}, params, input) {}
-};
-
+inline constexpr Vit::Variant kVitTiny = {
+    "vit-tiny", "vision transformer of 12 blocks, width 192, 3 heads", 192, 12,
+    3};
 // 22,050,664.
-class VitSmall final : public Vit {
- public:
-  static constexpr std::string_view kName = "vit-small";
-  static constexpr std::string_view kSummary =
-      "vision transformer of 12 blocks, width 384, 6 heads";
-  VitSmall(const Params& params, const Input& input)
-      : Vit(kName, {384, 12, 6}, params, input) {}
-};
-
+inline constexpr Vit::Variant kVitSmall = {
+    "vit-small", "vision transformer of 12 blocks, width 384, 6 heads", 384, 12,
+    6};
 // 86,567,656.
-class VitBase final : public Vit {
- public:
-  static constexpr std::string_view kName = "vit-base";
-  static constexpr std::string_view kSummary =
-      "vision transformer of 12 blocks, width 768, 12 heads";
-  VitBase(const Params& params, const Input& input)
-      : Vit(kName, {768, 12, 12}, params, input) {}
-};
-
+inline constexpr Vit::Variant kVitBase = {
+    "vit-base", "vision transformer of 12 blocks, width 768, 12 heads", 768, 12,
+    12};
 // 304,326,632.
-class VitLarge final : public Vit {
- public:
-  static constexpr std::string_view kName = "vit-large";
-  static constexpr std::string_view kSummary =
-      "vision transformer of 24 blocks, width 1024, 16 heads";
-  VitLarge(const Params& params, const Input& input)
-      : Vit(kName, {1024, 24, 16}, params, input) {}
-};
+inline constexpr Vit::Variant kVitLarge = {
+    "vit-large", "vision transformer of 24 blocks, width 1024, 16 heads", 1024,
+    24, 16};
 
 }  // namespace sluice

@@ -1,4 +1,4 @@
-#include "sluice/torch/models/widths.h"
+#include "sluice/torch/models/shapes.h"
 
 #include <cmath>
 
@@ -6,6 +6,14 @@
 #include "sluice/core/error.h"
 
 namespace sluice {
+
+std::int64_t padding_to_32(std::string_view model, const Input& input) {
+  const bool square = input.height == input.width;
+  require(square && (input.height == 28 || input.height == 32), "[model '",
+          model, "'] images must be 28 x 28 or 32 x 32, got ", input.height,
+          " x ", input.width);
+  return (32 - input.height) / 2;
+}
 
 std::vector<std::int64_t> parse_widths(std::string_view model,
                                        std::string_view text) {

@@ -1,3 +1,5 @@
+#include "fake_device.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -9,13 +11,12 @@
 #include <memory>
 #include <mutex>
 #include <set>
-#include <stdexcept>
+#include <tuple>
 #include <vector>
 
-#include "sluice/backend/backend.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 
-namespace sluice {
+namespace sluice::testing {
 namespace {
 
 constexpr std::size_t kMemory = std::size_t{1} << 32;
@@ -76,11 +77,9 @@ class DeviceMemory {
   T* own(T* data) const {
     if (data == nullptr) return nullptr;
     const auto* at = reinterpret_cast<const std::byte*>(data);
-    if (at < told_ || at >= told_ + kMemory) {
-      throw std::logic_error(
-          "[fake_device] a pass must be given memory of the device, got some "
-          "of the host's; copy_in() takes it there");
-    }
+    expect(at >= told_ && at < told_ + kMemory,
+           "[fake_device] a pass must be given memory of the device, got some "
+           "of the host's; copy_in() takes it there");
     return reinterpret_cast<T*>(const_cast<std::byte*>(at) - told_ + own_);
   }
 
@@ -209,99 +208,50 @@ class FakeDeviceBackend final : public Backend {
     });
   }
   void pack(Stream& stream, const PackPass& pass) override {
-    PackPass own = pass;
-    own.target = at(pass.target);
-    enqueue(stream, [=, this, sources = owned(pass.sources),
-                     residuals = owned(pass.residuals)](Stream& s) mutable {
-      own.sources = sources;
-      own.residuals = residuals;
-      cpu_->pack(s, own);
-    });
+    defer(stream, &Backend::pack, placed(pass, &PackPass::target),
+          &PackPass::sources, &PackPass::residuals);
   }
   void select(Stream& stream, const SelectPass& pass) override {
-    SelectPass own = pass;
-    own.states = at(pass.states);
-    own.reports = at(pass.reports);
-    own.indices = at(pass.indices);
-    own.values = at(pass.values);
-    own.starts = at(pass.starts);
-    enqueue(stream, [=, this, tasks = owned(pass.segments)](Stream& s) mutable {
-      own.segments = tasks;
-      cpu_->select(s, own);
-    });
+    using P = SelectPass;
+    defer(stream, &Backend::select,
+          placed(pass, &P::states, &P::reports, &P::indices, &P::values,
+                 &P::starts),
+          &P::segments);
   }
   void momentum(Stream& stream, const MomentumPass& pass) override {
-    enqueue(stream,
-            [this, own = pass, tasks = owned(pass.tasks)](Stream& s) mutable {
-              own.tasks = tasks;
-              cpu_->momentum(s, own);
-            });
+    defer(stream, &Backend::momentum, pass, &MomentumPass::tasks);
   }
   void quantize(Stream& stream, const QuantizePass& pass) override {
-    QuantizePass own = pass;
-    own.indices = at(pass.indices);
-    own.values = at(pass.values);
-    own.starts = at(pass.starts);
-    enqueue(stream, [=, this, tasks = owned(pass.tasks)](Stream& s) mutable {
-      own.tasks = tasks;
-      cpu_->quantize(s, own);
-    });
+    using P = QuantizePass;
+    defer(stream, &Backend::quantize,
+          placed(pass, &P::indices, &P::values, &P::starts), &P::tasks);
   }
   void scatter(Stream& stream, const ScatterPass& pass) override {
-    enqueue(stream, [this, own = pass, lists = owned(pass.lists),
-                     targets = owned(pass.targets)](Stream& s) mutable {
-      own.lists = lists;
-      own.targets = targets;
-      cpu_->scatter(s, own);
-    });
+    defer(stream, &Backend::scatter, pass, &ScatterPass::lists,
+          &ScatterPass::targets);
   }
   void gather(Stream& stream, const GatherPass& pass) override {
-    GatherPass own = pass;
+    GatherPass own = placed(pass, &GatherPass::values);
     own.at = owned(pass.at);
-    own.values = at(pass.values);
-    enqueue(stream,
-            [=, this, sources = owned(pass.sources)](Stream& s) mutable {
-              own.sources = sources;
-              cpu_->gather(s, own);
-            });
+    defer(stream, &Backend::gather, own, &GatherPass::sources);
   }
   void apply(Stream& stream, const ApplyPass& pass) override {
-    ApplyPass own = pass;
-    own.dense = at(pass.dense);
-    own.nonfinite = at(pass.nonfinite);
-    enqueue(stream, [=, this, lists = owned(pass.lists),
-                     targets = owned(pass.targets)](Stream& s) mutable {
-      own.lists = lists;
-      own.targets = targets;
-      cpu_->apply(s, own);
-    });
+    using P = ApplyPass;
+    defer(stream, &Backend::apply, placed(pass, &P::dense, &P::nonfinite),
+          &P::lists, &P::targets);
   }
-
   void encode(Stream& stream, const EncodePass& pass) override {
-    EncodePass own = pass;
-    own.indices = at(pass.indices);
-    own.values = at(pass.values);
-    own.starts = at(pass.starts);
-    own.out = at(pass.out);
-    own.written = at(pass.written);
-    enqueue(stream,
-            [=, this, forms = copied(pass.segments)](Stream& s) mutable {
-              own.segments = forms;
-              cpu_->encode(s, own);
-            });
+    using P = EncodePass;
+    defer(
+        stream, &Backend::encode,
+        placed(pass, &P::indices, &P::values, &P::starts, &P::out, &P::written),
+        &P::segments);
   }
   void decode(Stream& stream, const DecodePass& pass) override {
-    DecodePass own = pass;
-    own.in = at(pass.in);
-    own.indices = at(pass.indices);
-    own.values = at(pass.values);
-    own.starts = at(pass.starts);
-    own.result = at(pass.result);
-    enqueue(stream,
-            [=, this, forms = copied(pass.segments)](Stream& s) mutable {
-              own.segments = forms;
-              cpu_->decode(s, own);
-            });
+    using P = DecodePass;
+    defer(stream, &Backend::decode,
+          placed(pass, &P::in, &P::indices, &P::values, &P::starts, &P::result),
+          &P::segments);
   }
 
  private:
@@ -310,9 +260,7 @@ class FakeDeviceBackend final : public Backend {
   }
   static const FakeEvent& as_fake(const Event& event) {
     const auto* fake = dynamic_cast<const FakeEvent*>(event.state().get());
-    if (fake == nullptr) {
-      throw std::logic_error("[fake_device] the event is another device's");
-    }
+    expect(fake != nullptr, "[fake_device] the event is another device's");
     return *fake;
   }
 
@@ -320,15 +268,18 @@ class FakeDeviceBackend final : public Backend {
   T* at(T* data) const {
     return memory_->own(data);
   }
-  SparseView owned(SparseView view) const {
-    view.indices = at(view.indices);
-    view.values = at(view.values);
-    view.count = at(view.count);
-    return view;
+  // A copy of `what` in which these pointers are the device's own.
+  template <class T, class... Members>
+  T placed(T what, Members... members) const {
+    ((what.*members = at(what.*members)), ...);
+    return what;
   }
-  MemoryRange owned(MemoryRange range) const {
-    range.data = at(range.data);
-    return range;
+  SparseView owned(const SparseView& view) const {
+    return placed(view, &SparseView::indices, &SparseView::values,
+                  &SparseView::count);
+  }
+  MemoryRange owned(const MemoryRange& range) const {
+    return placed(range, &MemoryRange::data);
   }
   TensorView owned(TensorView view) const {
     if (view.size() > 0) {
@@ -336,24 +287,15 @@ class FakeDeviceBackend final : public Backend {
     }
     return view;
   }
-  SegmentTask owned(SegmentTask task) const {
-    task.gradient = at(task.gradient);
-    task.memory = at(task.memory);
-    task.kept_out = at(task.kept_out);
-    return task;
+  SegmentTask owned(const SegmentTask& task) const {
+    return placed(task, &SegmentTask::gradient, &SegmentTask::memory,
+                  &SegmentTask::kept_out);
   }
-  MomentumTask owned(MomentumTask task) const {
-    task.gradient = at(task.gradient);
-    task.momentum = at(task.momentum);
-    task.velocity = at(task.velocity);
-    task.nonfinite = at(task.nonfinite);
-    return task;
+  MomentumTask owned(const MomentumTask& task) const {
+    return placed(task, &MomentumTask::gradient, &MomentumTask::momentum,
+                  &MomentumTask::velocity, &MomentumTask::nonfinite);
   }
-  // Spans are read during the call, and the work runs later.
-  template <class T>
-  static std::vector<T> copied(std::span<const T> items) {
-    return {items.begin(), items.end()};
-  }
+  static SegmentForm owned(const SegmentForm& form) { return form; }
   template <class T>
   std::vector<T> owned(std::span<const T> items) const {
     std::vector<T> copy;
@@ -361,6 +303,19 @@ class FakeDeviceBackend final : public Backend {
     return copy;
   }
 
+  // Enqueues a pass with copies of what its spans hold: these are read during
+  // the call, and the work runs later.
+  template <class Pass, class... Spans>
+  void defer(Stream& stream, void (Backend::*run)(Stream&, const Pass&),
+             const Pass& pass, Spans... spans) {
+    enqueue(stream, [=, this,
+                     copies = std::tuple(owned(pass.*spans)...)](Stream& s) {
+      Pass own = pass;
+      std::apply([&](const auto&... copy) { ((own.*spans = copy), ...); },
+                 copies);
+      (cpu_.get()->*run)(s, own);
+    });
+  }
   void push(Stream& stream, Operation operation) {
     const std::lock_guard lock(queues_->mutex);
     as_fake(stream).queue.push_back(std::move(operation));
@@ -371,9 +326,8 @@ class FakeDeviceBackend final : public Backend {
 
   // With the queues locked.
   void run_until(const FakeEvent& event) {
-    if (!queues_->streams.contains(event.stream)) {
-      throw std::logic_error("[fake_device] the event's stream is gone");
-    }
+    expect(queues_->streams.contains(event.stream),
+           "[fake_device] the event's stream is gone");
     std::list<Operation>& queue = event.stream->queue;
     while (!event.done()) {
       const Operation operation = std::move(queue.front());
@@ -401,4 +355,4 @@ std::unique_ptr<Backend> make_fake_device_backend(const CpuOptions& options,
   return std::make_unique<FakeDeviceBackend>(options, log);
 }
 
-}  // namespace sluice
+}  // namespace sluice::testing
