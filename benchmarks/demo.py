@@ -11,13 +11,12 @@ import subprocess
 import sys
 import tempfile
 
-# Momentum and residuals do not go well together (docs/results.md), so what is
-# sparse has none, and the rate that momentum comes to.
+# Each with the optimizer and the rate that the program chooses for it: what is
+# sparse has no momentum, and the rate that momentum comes to.
 METHODS = {
     "dense": ["--sparsifier", "none", "--dense-collective", "dense"],
     "dense-bf16": ["--sparsifier", "none", "--dense-collective", "dense-bf16"],
-    "adtopk 1 %": ["--sparsifier", "adtopk", "--density", "0.01"]
-    + ["--optimizer", "sgd:momentum=0", "--lr", "0.5"],
+    "adtopk 1 %": ["--sparsifier", "adtopk", "--density", "0.01"],
 }
 FREE_STEPS = 60
 SLACK = 0.005  # of accuracy, that a method may be behind dense
@@ -48,7 +47,7 @@ def train(options, method, folder, *more):
         *["--workers", str(options.workers)],
         *["--batch-size", str(options.batch_size)],
         *["--epochs", str(options.epochs)],
-        *["--lr-schedule", "cosine", "--seed", str(options.seed)],
+        *["--seed", str(options.seed)],
         *["--log-every", "10", "--out", str(folder)],
         *METHODS[method],
         *more,
@@ -62,6 +61,11 @@ def train(options, method, folder, *more):
         sys.exit(f"[demo] {method} ended with status {done.returncode}")
     lines = (folder / "metrics.jsonl").read_text().splitlines()
     return [json.loads(line) for line in lines]
+
+
+def recipe(folder):
+    config = json.loads((folder / "config.json").read_text())
+    return f"{config['optimizer']}, lr {config['lr']:g}"
 
 
 def curve(rows):
@@ -84,12 +88,13 @@ def step_of(rows):
     return median([row["step_s"] for row in rows if row["kind"] == "train"])
 
 
-def summarise(method, rows, target, free):
+def summarise(method, rows, target, free, optimizer):
     steps = [row for row in rows if row["kind"] == "train"]
     step = step_of(rows)
     reached = [t for t, accuracy in curve(rows) if accuracy >= target]
     return {
         "method": method,
+        "optimizer": optimizer,
         "steps": steps[-1]["step"],
         "step_ms": 1e3 * step,
         "free_step_ms": 1e3 * free,
@@ -105,7 +110,7 @@ def table(rows, target):
     head = (
         f"{'method':<12} {'steps':>6} {'ms/step':>8} {'free':>6} "
         f"{'waiting':>8} {'MB/step':>8} {'accuracy':>9} "
-        f"{f's to {target:.1%}':>11} {'step':>6} {'to target':>10}"
+        f"{f's to {target:.1%}':>11} {'step':>6} {'to target':>10}  optimizer"
     )
     yield head
     for row in rows:
@@ -117,7 +122,7 @@ def table(rows, target):
             f"{row['accuracy']:>9.2%} "
             f"{f'{seconds:.1f}' if seconds else 'never':>11} "
             f"{base['step_ms'] / row['step_ms']:>5.1f}x "
-            f"{f'{gain:.1f}x' if gain else '-':>10}"
+            f"{f'{gain:.1f}x' if gain else '-':>10}  {row['optimizer']}"
         )
 
 
@@ -126,7 +131,7 @@ def main():
     if not os.access(options.program, os.X_OK):
         sys.exit(f"[demo] no program at {options.program}; run tools/demo")
     out = pathlib.Path(options.out or tempfile.mkdtemp(prefix="sluice-demo-"))
-    runs, free = {}, {}
+    runs, free, recipes = {}, {}, {}
     for method in METHODS:
         folder = out / method.replace(" ", "").replace("%", "")
         shutil.rmtree(folder, ignore_errors=True)
@@ -134,8 +139,9 @@ def main():
         free[method] = step_of(train(options, method, folder / "free", *few))
         slow = ["--net", options.net, "--eval-every", "50"]
         runs[method] = train(options, method, folder / "slow", *slow)
+        recipes[method] = recipe(folder / "slow")
     target = curve(runs["dense"])[-1][1] - SLACK
-    rows = [summarise(m, runs[m], target, free[m]) for m in METHODS]
+    rows = [summarise(m, runs[m], target, free[m], recipes[m]) for m in METHODS]
     if options.json:
         print(json.dumps(rows, indent=2))
     else:
