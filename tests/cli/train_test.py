@@ -59,6 +59,27 @@ class TrainTest(RunTest):
         self.fail(f"no tensor {tensor}")
 
 
+class Recipes(TrainTest):
+    """Optimizer and rate by what is kept; a note where the user asks for what loses."""
+
+    def test_defaults_and_notes(self):
+        for flags, optimizer, lr, note in (
+                ((), "sgd:momentum=0", 0.5, None),
+                (("--sparsifier", "none"), "sgd:momentum=0.9", 0.05, None),
+                (("--feedback", "dgc"), "sgd:momentum=0", 0.05, None),
+                (("--optimizer", "sgd"), "sgd", 0.05, "--optimizer sgd:momentum=0 --lr 0.5 does not"),
+                (("--optimizer", "adam"), "adam", 0.001, "--optimizer adam:beta1=0 does not")):
+            done = self.run_program(*THREADS, "--max-steps", 1, "--out", "a", "--overwrite", *flags)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            config = json.loads((self.folder / "a/config.json").read_text())
+            self.assertEqual((config["optimizer"], config["lr"]), (optimizer, lr), flags)
+            if note is None:
+                self.assertNotIn("note", done.stderr)
+            else:
+                self.assertRegex(done.stderr, r"^\[train\] note: ")
+                self.assertIn(note, done.stderr)
+
+
 class Runs(TrainTest):
     @unittest.skipUnless(FASHION.exists(), "needs the package dataset-fashion-mnist")
     def test_example(self):
