@@ -78,7 +78,10 @@ std::vector<double> Oktopk::save() const {
 }
 
 void Oktopk::load(std::span<const double> values) {
-  if (values.size() < 2) return;
+  const bool counts = std::all_of(values.begin(), values.end(), [](double v) {
+    return v >= 0 && v <= 0x1p53;
+  });
+  if (values.size() < 2 || !counts) return;
   state_.step = static_cast<std::uint64_t>(values[0]);
   state_.threshold = values[1];
   state_.bounds.clear();

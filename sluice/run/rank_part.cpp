@@ -35,11 +35,17 @@ StoredTensor stored(const char* name, const char* dtype,
           std::as_bytes(std::span(values))};
 }
 
+// A checkpoint comes from anyone: it may call anything by this name.
 template <class T>
-std::vector<T> values_of(const Checkpoint& file, const char* name) {
-  const auto bytes = file.at(name).data;
-  std::vector<T> values(bytes.size() / sizeof(T));
-  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+std::vector<T> values_of(const Checkpoint& file, const char* name,
+                         const char* dtype) {
+  const StoredTensor& tensor = file.at(name);
+  require(tensor.dtype == dtype, "'", name, "' must be ", dtype, ", is ",
+          tensor.dtype);
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  if (!values.empty()) {
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+  }
   return values;
 }
 
@@ -50,7 +56,7 @@ std::vector<std::vector<T>> split(const std::vector<T>& all, const Json& sizes,
   auto from = all.begin();
   for (const Json& json : sizes) {
     const auto size = json.get<std::ptrdiff_t>();
-    ensure(size <= all.end() - from, "[resume] '", path,
+    ensure(size >= 0 && size <= all.end() - from, "[resume] '", path,
            "' has less than it says");
     parts.emplace_back(from, from + size);
     from += size;
@@ -102,13 +108,15 @@ GradientSync::State read_rank_part(const std::string& path) {
   const Json header = Json::parse(file.header());
   GradientSync::State state;
   try {
-    state.residual = values_of<float>(file, "residual");
-    state.momentum = values_of<float>(file, "momentum");
-    state.rules =
-        split(values_of<std::byte>(file, "rules"), header.at("rules"), path);
-    state.collectives = split(values_of<double>(file, "collectives"),
+    state.residual = values_of<float>(file, "residual", "float32");
+    state.momentum = values_of<float>(file, "momentum", "float32");
+    state.rules = split(values_of<std::byte>(file, "rules", "uint8"),
+                        header.at("rules"), path);
+    state.collectives = split(values_of<double>(file, "collectives", "float64"),
                               header.at("collectives"), path);
-  } catch (const std::logic_error& e) {
+  } catch (const std::runtime_error&) {
+    throw;
+  } catch (const std::exception& e) {
     ensure(false, "[resume] '", path, "' is not of a rank: ", e.what());
   }
   return state;

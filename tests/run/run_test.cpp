@@ -9,6 +9,7 @@
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/config/config.h"
+#include "sluice/run/checkpoint.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/metrics.h"
 #include "sluice/run/rank_part.h"
@@ -60,6 +61,34 @@ TEST(RankPart, SurvivesAFile) {
   EXPECT_EQ(again.momentum, state_of_rank(3).momentum);
   EXPECT_EQ(again.rules, state_of_rank(3).rules);
   EXPECT_EQ(again.collectives, state_of_rank(3).collectives);
+}
+
+// Its checksums are right, and yet it is none of ours: bytes where floats are
+// due would have been copied past the end of what was allocated.
+TEST(RankPart, RefusesOtherTypesAndSizes) {
+  const TempFolder folder;
+  const std::string path = rank_part_path(folder.path(), 0);
+  const std::vector<float> four(4);
+  const auto bytes = std::as_bytes(std::span(four));
+  const auto write = [&](const char* residual, std::int64_t elements,
+                         std::size_t size, const char* rules) {
+    const StoredTensor tensors[] = {
+        {"residual", residual, {elements}, bytes.first(size)},
+        {"momentum", "float32", {0}, {}},
+        {"rules", "uint8", {4}, bytes.first(4)},
+        {"collectives", "float64", {0}, {}}};
+    Checkpoint::write(
+        path, concat("{\"rules\": ", rules, ", \"collectives\": []}"), tensors);
+  };
+  write("float32", 4, 16, "[4]");
+  EXPECT_EQ(read_rank_part(path).residual.size(), 4U);
+  write("uint8", 15, 15, "[4]");
+  EXPECT_CONTAINS(message_of<std::runtime_error>([&] { read_rank_part(path); }),
+                  "'residual' must be float32, is uint8");
+  for (const char* rules : {"[5]", "[-1, 5]", "[\"x\"]", "7"}) {
+    write("float32", 4, 16, rules);
+    EXPECT_THROW(read_rank_part(path), std::runtime_error) << rules;
+  }
 }
 
 TEST(RankPart, KeepsWhatIsOwedWithOtherRanks) {
