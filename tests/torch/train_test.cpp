@@ -10,6 +10,7 @@
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
+#include "sluice/torch/train/model_file.h"
 #include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/trainer.h"
@@ -117,6 +118,29 @@ TEST(Replicas, AreBroadcastAveragedAndCompared) {
     broadcast_tensors(*ranks[r], 0, tensors);
     check_replicas(*ranks[r], 6, tensors);
   });
+}
+
+// Numbers that loops and memory follow from, in a file with good checksums.
+TEST(ModelFile, RefusesCountsThatMakeNoSense) {
+  const TempFolder folder;
+  const std::string path = model_file_path(folder.path());
+  const auto error_of = [&](const auto& change) {
+    ModelFile file;
+    file.plan = "{}";
+    change(file);
+    write_model_file(path, file);
+    return message_of<std::runtime_error>([&] { read_model_file(path); });
+  };
+  EXPECT_CONTAINS(
+      error_of([](ModelFile& f) { f.ranks = std::uint64_t{1} << 31; }),
+      "must have 'ranks' from 1 to 1000000, has 2147483648");
+  EXPECT_CONTAINS(error_of([](ModelFile& f) { f.ranks = 0; }), "'ranks'");
+  EXPECT_CONTAINS(error_of([](ModelFile& f) { f.threads = 0; }), "'threads'");
+  EXPECT_CONTAINS(error_of([](ModelFile& f) { f.progress.done = ~0ULL; }),
+                  "'step'");
+  EXPECT_CONTAINS(
+      error_of([](ModelFile& f) { f.progress.steps_per_epoch = 0; }),
+      "'steps_per_epoch'");
 }
 
 TrainConfig small_job(const TempFolder& folder) {

@@ -21,6 +21,19 @@ Spec without_policy(const std::string& dataset) {
   return spec;
 }
 
+// A checkpoint comes from anyone, and loops and memory follow from these.
+std::uint64_t count_of(const Json& header, const std::string& path,
+                       const char* key, std::uint64_t least,
+                       std::uint64_t most) {
+  const Json& value = header.at(key);
+  const bool fits = value.is_number_unsigned() &&
+                    value.get<std::uint64_t>() >= least &&
+                    value.get<std::uint64_t>() <= most;
+  ensure(fits, "[resume] '", path, "' must have '", key, "' from ", least,
+         " to ", most, ", has ", value.dump());
+  return value.get<std::uint64_t>();
+}
+
 }  // namespace
 
 Progress Progress::in(std::uint64_t steps_of_epoch) const {
@@ -64,11 +77,16 @@ ModelFile read_model_file(const std::string& path) {
     ensure(header.at("format") == kFormat, "[resume] '", path,
            "' must be of format ", kFormat, ", got ",
            header.at("format").dump());
-    file.progress.done = header.at("step");
-    file.progress.place = header.at("place");
-    file.progress.steps_per_epoch = header.at("steps_per_epoch");
-    file.ranks = header.at("ranks");
-    file.threads = header.at("threads");
+    constexpr std::uint64_t kMany = 1'000'000'000'000'000;
+    const auto count = [&](const char* key, std::uint64_t least,
+                           std::uint64_t most) {
+      return count_of(header, path, key, least, most);
+    };
+    file.progress.done = count("step", 0, kMany);
+    file.progress.place = count("place", 0, kMany);
+    file.progress.steps_per_epoch = count("steps_per_epoch", 1, kMany);
+    file.ranks = count("ranks", 1, 1'000'000);
+    file.threads = count("threads", 1, 1024);
     change_by_json(file.config, path, header.at("config").dump());
     file.plan = header.at("plan").dump();
     file.schedule = header.at("schedule").get<std::vector<double>>();
@@ -80,8 +98,6 @@ ModelFile read_model_file(const std::string& path) {
     ensure(false, "[resume] '", path,
            "' is not the checkpoint of a training run: ", e.what());
   }
-  ensure(file.progress.steps_per_epoch > 0 && file.ranks > 0, "[resume] '",
-         path, "' has no ranks or no steps per epoch");
   file.parameters = tensors_of(stored, "parameter/");
   file.buffers = tensors_of(stored, "buffer/");
   file.optimizer = tensors_of(stored, "optimizer/");
