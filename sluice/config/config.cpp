@@ -7,6 +7,7 @@
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/config/lr_schedule.h"
 #include "sluice/core/error.h"
+#include "sluice/core/json_check.h"
 #include "sluice/core/nearest_name.h"
 #include "sluice/sparsify/schedule.h"
 #include "sluice/sparsify/sparsifier.h"
@@ -127,7 +128,8 @@ std::string to_json(const TrainConfig& config) {
 
 void change_by_json(TrainConfig& config, std::string_view where,
                     std::string_view changes) {
-  const Json json = Json::parse(changes, nullptr, false);
+  check_json(where, changes);
+  const Json json = Json::parse(changes);
   require(json.is_object(), "[", where,
           "] must be a JSON object such as {\"model\": \"mlp\"}");
   const ParamList params = params_of(config);

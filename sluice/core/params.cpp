@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "sluice/core/error.h"
+#include "sluice/core/json_check.h"
 
 namespace sluice {
 namespace {
@@ -74,7 +75,8 @@ struct Setter {
 };
 
 Spec parse_json_spec(std::string_view text) {
-  const auto json = nlohmann::json::parse(text, nullptr, false);
+  check_json("parse_spec", text);
+  const auto json = nlohmann::json::parse(text);
   require(json.is_object() && json.contains("name") && json["name"].is_string(),
           "[parse_spec] a JSON method must be an object with a string 'name', "
           "got ",

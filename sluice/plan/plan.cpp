@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/core/error.h"
+#include "sluice/core/json_check.h"
 #include "sluice/core/nearest_name.h"
 
 namespace sluice {
@@ -70,8 +71,20 @@ std::size_t index_of(const std::string& name, std::size_t bucket,
       name, "'; did you mean '", nearest_name(known, name), "'?"));
 }
 
+void check_keys(const Json& json, std::string_view what,
+                const std::vector<std::string_view>& known) {
+  for (const auto& [key, value] : json.items()) {
+    require(std::find(known.begin(), known.end(), key) != known.end(),
+            "[plan] ", what, " has no key '", key, "'; did you mean '",
+            nearest_name(known, key), "'?");
+  }
+}
+
 BucketPlan bucket_from(const Json& json, std::size_t bucket,
                        std::span<const std::string> names) {
+  check_keys(
+      json, concat("bucket ", bucket),
+      {"tensors", "sparsifier", "feedback", "collective", "values", "density"});
   BucketPlan b;
   for (const Json& name : json.at("tensors")) {
     b.tensors.push_back(index_of(name, bucket, names));
@@ -132,9 +145,11 @@ std::string to_json(const Plan& plan, std::span<const std::string> names) {
 }
 
 Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
+  check_json("plan", text);
   Plan plan;
   try {
     const Json json = Json::parse(text);
+    check_keys(json, "a plan", {"version", "name", "buckets"});
     check_version(json.at("version"));
     plan.name = json.at("name");
     for (const Json& b : json.at("buckets")) {

@@ -12,6 +12,7 @@
 
 #include "sluice/core/checksum.h"
 #include "sluice/core/ensure.h"
+#include "sluice/core/json_check.h"
 #include "sluice/run/atomic_file.h"
 
 namespace sluice {
@@ -155,9 +156,9 @@ class Reader {
   std::string read_index(std::vector<StoredTensor>& tensors) {
     const Bytes text = bytes_.subspan(sizeof(Preamble), preamble_.json_bytes);
     const auto* begin = reinterpret_cast<const char*>(text.data());
-    const auto json =
-        nlohmann::json::parse(begin, begin + text.size(), nullptr, false);
     try {
+      check_json("header", {begin, text.size()});
+      const auto json = nlohmann::json::parse(begin, begin + text.size());
       for (const auto& item : json.at("tensors")) {
         StoredTensor tensor{
             item.at("name"), item.at("dtype"), item.at("dims"), {}};

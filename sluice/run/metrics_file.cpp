@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sluice/core/json_check.h"
 #include "sluice/run/atomic_file.h"
 
 namespace sluice {
@@ -55,7 +56,8 @@ std::string to_json(const Line& line) {
 }
 
 std::optional<Line> metrics_line_from_json(std::string_view text) {
-  const Json json = Json::parse(text, nullptr, false);
+  if (!is_sound_json(text)) return std::nullopt;
+  const Json json = Json::parse(text);
   if (!json.is_object()) return std::nullopt;
   const Json kind = json.value("kind", Json());
   const Json step = json.value("step", Json());

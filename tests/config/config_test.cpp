@@ -40,6 +40,12 @@ TEST(TrainConfig, NamesTheNearestKey) {
   EXPECT_CONTAINS(says(R"({"lr": null})"), "'lr' must be a number");
   EXPECT_CONTAINS(says(R"({"batch_size": 0.5})"), "whole number");
   EXPECT_CONTAINS(says("3"), "JSON object");
+  EXPECT_CONTAINS(says("{\n\"lr\" 3}"), "line 2, column 6");
+  EXPECT_EQ(says(R"({"lr": 1, "lr": 2})"),
+            "[c.json] key 'lr' must be there once per object, is there twice");
+  const std::string deep = "{\"lr\": " + std::string(100'000, '[');
+  EXPECT_EQ(says(deep.c_str()),
+            "[c.json] must be at most 64 levels deep, is deeper");
 }
 
 TEST(TrainConfig, ReadsPeriodsAndRanges) {

@@ -139,6 +139,12 @@ TEST(Params, SpecsReadAsTextOrJson) {
         "{\"name\":\"dgc\",\"upper\":[1]}", "{\"name\":3}"}) {
     EXPECT_THROW(parse_spec(bad), std::invalid_argument) << bad;
   }
+  const std::string deep =
+      R"({"name": "dgc", "upper": )" + std::string(100'000, '[');
+  for (const std::string& bad :
+       {deep, deep + std::string(100'000, ']') + "}"}) {
+    EXPECT_THROW(parse_spec(bad), std::invalid_argument);
+  }
 }
 
 TEST(Params, MistakesListWhatExists) {

@@ -116,6 +116,27 @@ TEST(Plan, SaysWhatIsWrongWithAFile) {
   }
 }
 
+TEST(Plan, RefusesJsonThatIsUnsound) {
+  const std::string good = to_json(make_plan("single", input()), kNames);
+  const auto with = [&](const std::string& part, const std::string& by) {
+    std::string json = good;
+    return json.replace(json.find(part), part.size(), by);
+  };
+  EXPECT_EQ(refusal_of(with("\"feedback\"", "\"denstiy\": 1, \"feedback\"")),
+            "[plan] bucket 0 has no key 'denstiy'; did you mean 'density'?");
+  EXPECT_EQ(refusal_of(with("\"name\"", "\"nme\": 1, \"name\"")),
+            "[plan] a plan has no key 'nme'; did you mean 'name'?");
+  EXPECT_EQ(refusal_of(with("\"name\"", "\"name\": \"x\", \"name\"")),
+            "[plan] key 'name' must be there once per object, is there twice");
+  EXPECT_NE(refusal_of(with("single", "\xff")).find("UTF-8"),
+            std::string::npos);
+  const std::string deep(200'000, '[');
+  EXPECT_EQ(refusal_of(with("\"single\"", deep)),
+            "[plan] must be at most 64 levels deep, is deeper");
+  EXPECT_NE(refusal_of("{\n \"version\": 2,\n x}").find("line 3, column 2"),
+            std::string::npos);
+}
+
 TEST(Plan, RefusesGarbage) {
   for (const char* text : {"", "layer", "size=", "size=x", "size=0", "size=-1",
                            "size=5T", "size=1e99", "SINGLE"}) {

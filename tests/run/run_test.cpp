@@ -91,6 +91,17 @@ TEST(RankPart, RefusesOtherTypesAndSizes) {
   }
 }
 
+TEST(RankPart, RefusesADeepHeader) {
+  const TempFolder folder;
+  const std::string path = rank_part_path(folder.path(), 0);
+  Checkpoint::write(path,
+                    concat("{\"rules\": ", std::string(1000, '['),
+                           std::string(1000, ']'), "}"),
+                    {});
+  EXPECT_CONTAINS(message_of<std::runtime_error>([&] { read_rank_part(path); }),
+                  "at most 64 levels deep");
+}
+
 TEST(RankPart, KeepsWhatIsOwedWithOtherRanks) {
   constexpr std::size_t kOld = 4;
   const TempFolder folder;

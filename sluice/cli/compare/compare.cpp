@@ -246,7 +246,7 @@ void save(const Options& o, const Comparison& comparison) {
 // The folder may have been moved since.
 Comparison load(const Options& o) {
   const std::string path = o.out + "/compare.json";
-  const Json json = Json::parse(read_file_or_nothing(path), nullptr, false);
+  const Json json = read_json_or_nothing(path);
   require(json.is_object(), "[compare] --report-only needs the folder of a ",
           "comparison in --out, got '", o.out, "', which has no compare.json");
   require(json.contains("cells") && !json["cells"].empty(), "[compare] '", path,

@@ -8,6 +8,7 @@
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/core/error.h"
+#include "sluice/core/json_check.h"
 #include "sluice/run/metrics_file.h"
 
 namespace sluice {
@@ -87,14 +88,17 @@ std::optional<double> RunRecord::seconds_to(double target) const {
   return std::nullopt;
 }
 
+Json read_json_or_nothing(const std::string& path) {
+  const std::string text = read_file_or_nothing(path);
+  return is_sound_json(text) ? Json::parse(text) : Json();
+}
+
 RunRecord read_run(const std::string& folder) {
   RunRecord run;
   run.failure = read_file_or_nothing(folder + "/" + kFailureFile);
-  run.config = Json::parse(read_file_or_nothing(folder + "/config.json"),
-                           nullptr, false);
+  run.config = read_json_or_nothing(folder + "/config.json");
   run.begun = run.config.is_object();
-  const Json summary = Json::parse(
-      read_file_or_nothing(folder + "/summary.json"), nullptr, false);
+  const Json summary = read_json_or_nothing(folder + "/summary.json");
   run.finished = run.begun && summary.is_object() &&
                  summary.contains("stopped") && summary["stopped"] == false;
   Reader reader(run);

@@ -57,6 +57,8 @@ std::string config_difference(const nlohmann::ordered_json& run,
 
 // All of a file; empty if it cannot be read.
 std::string read_file_or_nothing(const std::string& path);
+// Null if it cannot be read or is no JSON.
+nlohmann::ordered_json read_json_or_nothing(const std::string& path);
 
 // Replaces the file. Throws std::runtime_error if it cannot be written.
 void write_file(const std::string& path, const std::string& text);
