@@ -12,7 +12,7 @@ namespace sluice {
 namespace {
 
 constexpr std::uint32_t kBounds = 0;
-constexpr std::uint32_t kPush = 1;
+constexpr std::uint32_t kRegions = 1;
 constexpr std::uint32_t kSizes = 2;
 constexpr std::uint32_t kLevel = 3;
 constexpr std::uint32_t kGather = 4;
@@ -137,14 +137,14 @@ std::uint64_t Oktopk::sum_regions(Communicator& comm, ListCoder& coder,
   for_others(comm, [&](std::size_t peer) {
     const ListView list = part(peer);  // and its forms
     Frame frame = encode_ranked(coder, comm, list, forms_, mine.k);
-    comm.send(peer, kPush, frame);
+    comm.send(peer, kRegions, frame);
   });
   lists_.resize(comm.size());
   lists_[me].assign(part(me));
   std::uint64_t k = mine.k;
   for_others(comm, [&](std::size_t peer) {
     k = std::max(
-        k, receive_ranked(coder, comm, peer, kPush, forms_, lists_[peer]));
+        k, receive_ranked(coder, comm, peer, kRegions, forms_, lists_[peer]));
   });
   merge_all(lists_, scratch_);
   std::swap(mine_, lists_[0]);
