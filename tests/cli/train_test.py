@@ -303,7 +303,7 @@ class BadInput(TrainTest):
             ("--out", "/proc/nope"): ("--out", "/proc/nope"),
             ("--config", "nope.json"): ("--config", "nope.json"),
             ("--resume",): ("--resume", "--out"),
-            ("--bogus",): ("--bogus",),
+            ("--modle", "mlp"): "[train] no option '--modle'; did you mean '--model'?",
         }
         base = (*THREADS, "--max-steps", 2)
         for args, says in cases.items():
