@@ -261,7 +261,8 @@ class Checkpoints(TrainTest):
         model = self.folder / "a/checkpoints/step-00000002/model.ckpt"
         model.write_bytes(b"x" + model.read_bytes()[1:])
         self.fails("--resume", "a", says="model.ckpt")
-        self.fails("--resume", "a", "--engine", "mpi", says=("model.ckpt", "host", "process"), lines=2)
+        done = self.fails("--resume", "a", "--engine", "mpi", says=("model.ckpt", "host", "process"), lines=2)
+        self.assertTrue(done.stderr.endswith("[launch] all of 2 ranks must end well\n"), "a rank says why: none was killed")
 
     def test_auto(self):
         self.train(*THREADS, "--max-steps", 2, "--out", "a", "--resume", "auto")
