@@ -116,6 +116,44 @@ TEST(OwnerMap, PlacesEveryIndexOnceAndInverts) {
   EXPECT_THROW(make_collective("balanced:block=3"), std::invalid_argument);
 }
 
+// As many as a bucket may have, and not one more.
+TEST(OwnerMap, ReachesTheLastIndexOfTheLargestBucket) {
+  constexpr std::uint64_t kMost = std::uint64_t{1} << 32;
+  Bucket bucket;
+  bucket.add(0, {1, kMost / 2 + 5, 1}, 0);
+  bucket.add(1, {1, kMost / 2 - 5, 1}, 0);
+  ASSERT_EQ(bucket.size(), kMost);
+  const std::vector<SegmentForm> whole = {
+      {kMost / 2 + 5, ValueForm::kFp32, {}},
+      {kMost / 2 - 5, ValueForm::kFp32, {}}};
+  for (const std::size_t ranks : {2, 3, 5, 8, 1024}) {
+    for (const std::uint64_t block : {1, 8, 65536}) {
+      const OwnerMap map(bucket.size(), ranks, block);
+      EXPECT_LE(map.length(), kMost);
+      std::uint64_t owned = 0;
+      for (std::size_t owner = 0; owner < ranks; ++owner) {
+        std::vector<SegmentForm> forms;
+        map.forms(owner, whole, forms);
+        ASSERT_EQ(forms[0].size + forms[1].size, map.length());
+        owned += forms[0].size;
+        // The first place of the second segment, and the last of the first.
+        const auto place = static_cast<std::uint32_t>(forms[0].size);
+        EXPECT_GE(map.index(owner, place), whole[0].size);
+        EXPECT_LT(map.index(owner, place - 1), whole[0].size);
+      }
+      EXPECT_EQ(owned, whole[0].size) << ranks << " ranks, block " << block;
+      for (const std::uint64_t back : {1, 2, 65535, 65536, 65537, 3000000}) {
+        const auto j = static_cast<std::uint32_t>(kMost - back);
+        const auto [owner, local] = map.place(j);
+        ASSERT_LT(owner, ranks);
+        ASSERT_LT(local, map.length());
+        ASSERT_EQ(map.index(owner, local), j);
+      }
+    }
+  }
+  EXPECT_THROW(OwnerMap(kMost + 1, 2), std::invalid_argument);
+}
+
 TEST(Oktopk, StaysBelowSixKWords) {
   constexpr std::uint64_t kN = 200000;
   constexpr std::size_t kRanks = 4;
