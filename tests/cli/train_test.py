@@ -284,6 +284,7 @@ class BadInput(TrainTest):
             ("--feedback", "nope"): ("'nope'", "residual"),
             ("--collective", "nope"): ("'nope'", "auto"),
             ("--values", "fp8"): ("fp8", "bf16"),
+            ("--values", "bf16", "--collective", "dense", "--check"): ("'dense'", "full width", "values fp32"),
             ("--optimizer", "nope"): ("'nope'", "sgd"),
             ("--lr", "fast"): ("lr", "'fast'"),
             ("--lr-schedule", "nope"): ("'nope'", "cosine"),
