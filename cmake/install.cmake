@@ -11,15 +11,22 @@ install(TARGETS sluice EXPORT SluiceTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 if(TARGET sluice_program)
+  if(SLUICE_WITH_TORCH)
+    # CMake leaves out folders below the sources, where tools/setup puts torch.
+    set_property(TARGET sluice_program APPEND PROPERTY
+      INSTALL_RPATH $<TARGET_FILE_DIR:torch>)
+  endif()
   install(TARGETS sluice_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice)
 
-# Not the kernels, which only their own sources may include, nor folders whose
-# headers (if any) serve the program and the tests.
+# Not the inside of the CPU backend, nor folders whose headers (if any) serve
+# the program and the tests.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice
   FILES_MATCHING PATTERN "*.h"
-  REGEX "/backend/cpu/kernels[^/]*\\.h$" EXCLUDE
+  REGEX "/sluice/backend/cpu$" EXCLUDE
   REGEX "/sluice/(cli|config|data|run|torch)$" EXCLUDE)
 
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})

@@ -1,14 +1,18 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/launch.h"
+#include "sluice/core/nearest_name.h"
 
 namespace {
 
@@ -19,38 +23,50 @@ int fail(const std::string& message) {
   return 1;
 }
 
-// The commands that could have followed, of the deepest one that was given.
-std::string commands_of(const CLI::App& app) {
-  for (const CLI::App* given : app.get_subcommands()) {
-    if (!given->get_subcommands(nullptr).empty()) return commands_of(*given);
+// The command that was given words it does not know, else the last one.
+const CLI::App& puzzled(const CLI::App& app) {
+  const auto given = app.get_subcommands();
+  return given.empty() || !app.remaining().empty() ? app : puzzled(*given[0]);
+}
+
+std::string no_option(const CLI::App& command, const std::string& word) {
+  std::vector<std::string_view> known;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back(name);
   }
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands(nullptr)) {
-    names += (names.empty() ? "" : " ") + command->get_name();
-  }
-  return names;
+  const std::string given = word.substr(0, word.find('='));
+  const std::size_t dashes =
+      std::min(given.find_first_not_of('-'), given.size());
+  return fmt::format("[{}] no option '{}'; did you mean '--{}'? --help has all",
+                     command.get_name(), given,
+                     sluice::nearest_name(known, given.substr(dashes)));
 }
 
 std::string describe(const CLI::App& app, const CLI::ParseError& e) {
-  std::string given;
-  for (const std::string& word : app.remaining(true)) {
-    given += (given.empty() ? "" : " ") + word;
+  const CLI::App& command = puzzled(app);
+  const std::vector<std::string> given = command.remaining();
+  if (!given.empty() && given[0].starts_with('-')) {
+    return no_option(command, given[0]);
   }
-  if (e.get_name() == "RequiredError" || !given.empty()) {
-    return fmt::format(
-        "[sluice] expected a known command or option, got '{}'; commands here: "
-        "{}; --help says more",
-        given, commands_of(app));
+  std::vector<std::string> names;
+  for (const CLI::App* one : command.get_subcommands(nullptr)) {
+    names.push_back(one->get_name());
+  }
+  if (!names.empty()) {
+    return fmt::format("[{}] expected a command, got '{}'; known: {}",
+                       command.get_name(), fmt::join(given, " "),
+                       fmt::join(names, " "));
   }
   std::string what = e.what();
   while (!what.empty() && what.back() == '\n') what.pop_back();
-  return fmt::format("[sluice] {}; --help says more", what);
+  return fmt::format("[{}] {}; --help says more", command.get_name(), what);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app{"Sluice: train across slow networks as if they were fast"};
+  CLI::App app{"Sluice: train across slow networks as if they were fast",
+               "sluice"};
   app.set_version_flag("--version", "sluice " SLUICE_VERSION);
   app.require_subcommand(1);
   sluice::add_list(app);
@@ -58,10 +74,21 @@ int main(int argc, char** argv) {
   sluice::add_probe(app);
   sluice::add_train(app);
   sluice::add_compare(app);
+  app.footer("`sluice help COMMAND` has the options of a command");
+  // The last word first, as CLI11 wants them.
+  std::vector<std::string> words(std::reverse_iterator(argv + argc),
+                                 std::reverse_iterator(argv + 1));
+  if (words.empty() || words.back() == "help") {
+    if (!words.empty()) words.pop_back();
+    words.insert(words.begin(), "--help");
+  }
   try {
-    app.parse(argc, argv);
+    app.parse(std::move(words));
   } catch (const CLI::Success& e) {
-    return app.exit(e);
+    const CLI::App& last = puzzled(app);
+    const bool parent = !last.get_subcommands(nullptr).empty();
+    return parent && !last.remaining().empty() ? fail(describe(app, e))
+                                               : app.exit(e);
   } catch (const CLI::ParseError& e) {
     return fail(describe(app, e));
   } catch (const std::bad_alloc&) {

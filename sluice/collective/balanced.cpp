@@ -23,8 +23,8 @@ OwnerMap::OwnerMap(std::uint64_t n, std::size_t ranks, std::uint64_t block)
       shift_(static_cast<unsigned>(std::countr_zero(block))),
       mask_(static_cast<std::uint32_t>(block - 1)) {
   // One rank has no inverse in 64 bits, and nobody to share with.
-  require(ranks > 1 && n < std::uint64_t{1} << 32,
-          "[balanced] the owner map needs at least 2 ranks and fewer than 2^32 "
+  require(ranks > 1 && n <= std::uint64_t{1} << 32,
+          "[balanced] the owner map needs at least 2 ranks and at most 2^32 "
           "elements, got ",
           ranks, " and ", n);
   const std::uint64_t row = ranks * block;

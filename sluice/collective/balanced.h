@@ -13,7 +13,7 @@ namespace sluice {
 // blocks of one. Part of the wire: all ranks must agree on it.
 class OwnerMap {
  public:
-  // At least two ranks; n below 2^32; block a power of two.
+  // At least two ranks; n at most 2^32, as in a Bucket; block a power of two.
   OwnerMap(std::uint64_t n, std::size_t ranks, std::uint64_t block = 1);
 
   struct Place {
@@ -58,7 +58,7 @@ class OwnerMap {
   }
 
   std::uint64_t ranks_;
-  std::uint64_t inverse_;  // ceil(2^64 / P): exact quotients below 2^32
+  std::uint64_t inverse_;  // ceil(2^64 / P): exact quotients to 2^32
   unsigned shift_;
   std::uint32_t mask_;
   std::uint64_t length_;

@@ -1,5 +1,7 @@
 #include "sluice/collective/cltk.h"
 
+#include <algorithm>
+
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/ring.h"
 #include "sluice/core/error.h"
@@ -44,7 +46,16 @@ void Cltk::run(Communicator& comm, ExchangeContext& context,
   }
   out.returned.lists = {outside_.view(), extra_.view()};
   out.refused = 1;
-  ring_sum(comm, values, values, kValues);
+  const bool bf16 = std::all_of(
+      mine.forms.begin(), mine.forms.end(),
+      [](const SegmentForm& f) { return f.values == ValueForm::kBf16; });
+  if (bf16) {
+    rounded_.assign(sum_);
+    ring_sum_bf16(comm, values, values, {rounded_.values(), count}, kValues);
+    out.returned.lists.push_back(rounded_.view());
+  } else {
+    ring_sum(comm, values, values, kValues);
+  }
   out.sum.lists.push_back(sum_.view());
 }
 

@@ -6,6 +6,8 @@ namespace sluice {
 
 // CLT-k (ScaleCom, NeurIPS'20): a leader, another one in each step, tells its
 // indices; all ranks deliver what they have accumulated there, selected or not.
+// Where all of it is to travel as bf16 the sums do, and what a rank rounds off
+// returns to it.
 class Cltk final : public SparseAllreduce {
  public:
   static constexpr std::string_view kName = "cltk";
@@ -18,6 +20,9 @@ class Cltk final : public SparseAllreduce {
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }
   bool needs_rest() const override { return true; }
+  bool carries(ValueForm form) const override {
+    return form != ValueForm::kFp16;
+  }
 
  private:
   void run(Communicator& comm, ExchangeContext& context,
@@ -27,6 +32,7 @@ class Cltk final : public SparseAllreduce {
   HostList extra_;  // delivered although it was not selected
   HostList inside_;
   HostList outside_;  // selected, but not delivered
+  HostList rounded_;  // off, at the indices of sum_
 };
 
 }  // namespace sluice

@@ -107,18 +107,21 @@ void GtopkTree::run(Communicator& comm, ExchangeContext& context,
   list_.start(selected, mine.k);
   std::size_t cuts = 0;
   std::size_t step = 1;
+  // The last rank has nobody's list but its own, whenever it sends that.
+  const auto forms = [&](std::size_t sender) {
+    return step == 1 || sender + 1 == comm.size() ? mine.forms : sums;
+  };
   for (; step < comm.size(); step *= 2) {
     const auto phase = 1 + static_cast<std::uint32_t>(step);
     if (rank % (2 * step) != 0) {
-      Frame frame = encode_ranked(coder, comm, list_.list(),
-                                  step == 1 ? mine.forms : sums, list_.k());
+      Frame frame =
+          encode_ranked(coder, comm, list_.list(), forms(rank), list_.k());
       comm.send(rank - step, phase, frame);
       break;
     }
     if (rank + step >= comm.size()) continue;
-    const std::uint64_t k =
-        receive_ranked(coder, comm, rank + step, phase,
-                       step == 1 ? mine.forms : sums, scratch_);
+    const std::uint64_t k = receive_ranked(coder, comm, rank + step, phase,
+                                           forms(rank + step), scratch_);
     if (cuts_.size() == cuts) cuts_.emplace_back();
     list_.add(scratch_, k, true, &cuts_[cuts++]);
   }

@@ -41,6 +41,10 @@ class SparseAllreduce {
   // Itself, if it can also sum vectors of which everything travels.
   virtual DenseAllreduce* as_dense() { return nullptr; }
 
+  // Whether values that were selected as fp32, bf16 or fp16 travel so, at least
+  // until they are summed; otherwise they would be rounded for nothing.
+  virtual bool carries(ValueForm) const { return true; }
+
   // Needs Contribution::rest.
   virtual bool needs_rest() const { return false; }
 
@@ -83,6 +87,9 @@ class DenseAllreduce : public SparseAllreduce {
   // Values are rounded on their way: what this rank rounds off is its own to
   // keep.
   virtual bool rounds() const { return false; }
+  bool carries(ValueForm form) const override {
+    return form != ValueForm::kFp16 && (form != ValueForm::kBf16 || rounds());
+  }
   // The sum of `in` over all ranks in `out`, which may be the same memory. With
   // rounds(), `remainders` are set to what was rounded off here.
   void sum(Communicator& comm, std::uint64_t step, std::span<const float> in,

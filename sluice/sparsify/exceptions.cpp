@@ -20,12 +20,9 @@ void check_used(std::span<const std::string> patterns,
   }
 }
 
-const std::string* first_match(std::span<const std::string> patterns,
-                               std::string_view name) {
-  for (const std::string& pattern : patterns) {
-    if (matches(pattern, name)) return &pattern;
-  }
-  return nullptr;
+bool any_match(std::span<const std::string> patterns, std::string_view name) {
+  return std::any_of(patterns.begin(), patterns.end(),
+                     [&](const std::string& p) { return matches(p, name); });
 }
 
 }  // namespace
@@ -62,21 +59,11 @@ std::vector<Treatment> Exceptions::resolve(
   std::vector<Treatment> all;
   for (const TensorInfo& tensor : tensors) {
     Treatment treatment;
-    const std::size_t size = shape3(tensor.dims).size();
-    if (const auto* pattern = first_match(dense, tensor.name)) {
-      treatment = {true, true, concat("dense: name matches '", *pattern, "'")};
-    } else if (tensor.dims.size() <= dense_rank) {
-      treatment = {true, true,
-                   concat("dense: ", tensor.dims.size(),
-                          "-D (rank <= ", dense_rank, ")")};
-    } else if (size < dense_below) {
-      treatment = {true, true,
-                   concat("dense: ", size, " elements (< ", dense_below, ")")};
-    } else if (const auto* lossy = first_match(no_feedback, tensor.name)) {
-      treatment = {false, false,
-                   concat("no feedback: name matches '", *lossy,
-                          "'; what is not sent is lost")};
-    }
+    treatment.dense = any_match(dense, tensor.name) ||
+                      tensor.dims.size() <= dense_rank ||
+                      shape3(tensor.dims).size() < dense_below;
+    treatment.keeps_residual =
+        treatment.dense || !any_match(no_feedback, tensor.name);
     all.push_back(treatment);
   }
   return all;

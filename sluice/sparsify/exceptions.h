@@ -20,14 +20,13 @@ struct TensorInfo {
 struct Treatment {
   bool dense = false;          // all-reduced, not sparsified
   bool keeps_residual = true;  // false: what is not sent is lost
-  std::string why;             // the rule that decided, for people
 };
 
 // Which tensors are treated otherwise than the rest.
 //
-// Nothing is hidden in a method: the rules are here, are resolved once, and say
-// why. Patterns match whole names, with * for any run of characters and ?
-// for one: "fc" does not match "mlp.c_fc".
+// Nothing is hidden in a method: the rules are here and are resolved once.
+// Patterns match whole names, with * for any run of characters and ? for one:
+// "fc" does not match "mlp.c_fc".
 struct Exceptions {
   std::vector<std::string> dense;        // names
   std::vector<std::string> no_feedback;  // names

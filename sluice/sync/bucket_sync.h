@@ -104,6 +104,9 @@ class BucketSync {
 
 // Sparse, or dense if the plan's sparsifier is "none".
 std::unique_ptr<BucketSync> make_bucket_sync(const BucketSync::Setup& setup);
+// Throws std::invalid_argument if the values of what is selected would be
+// rounded for nothing; see SparseAllreduce::carries.
+void check_values(const BucketPlan& plan);
 std::unique_ptr<BucketSync> make_sparse_bucket(const BucketSync::Setup& setup);
 std::unique_ptr<BucketSync> make_dense_bucket(const BucketSync::Setup& setup);
 

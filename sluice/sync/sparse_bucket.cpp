@@ -90,7 +90,18 @@ class SparseBucket final : public BucketSync {
 
 }  // namespace
 
+void check_values(const BucketPlan& plan) {
+  if (plan.sparsifier == "none") return;
+  const auto collective = make_collective(plan.collective);
+  require(collective->carries(value_form("plan", plan.values)),
+          "[plan] collective '", collective->name(),
+          "' would send values in full width all the same, got values '",
+          plan.values,
+          "'; use values fp32, or a collective that saves by it, as balanced");
+}
+
 std::unique_ptr<BucketSync> make_sparse_bucket(const BucketSync::Setup& setup) {
+  check_values(setup.plan);
   return std::make_unique<SparseBucket>(setup);
 }
 

@@ -127,15 +127,28 @@ class BadInput(CliTest):
     def test_unknown_option(self):
         for command in ((), ("list",), ("bench",), SELECT, WIRE, COLLECTIVE, ("probe",)):
             with self.subTest(command=command):
-                self.fails(*command, "--bogus", says="--bogus")
+                self.fails(*command, "--bogus", says=("no option '--bogus'", "did you mean '--"))
+
+    def test_unknown_option_names_the_nearest_of_its_command(self):
+        cases = {("--versoin",): "[sluice] no option '--versoin'; did you mean '--version'?",
+                 ("--jsn", "list"): "[sluice] no option '--jsn'",
+                 ("list", "--jsn"): "[list] no option '--jsn'; did you mean '--json'?",
+                 (*SELECT, "--thread", "2"): "[select] no option '--thread'; did you mean '--threads'?",
+                 (*COLLECTIVE, "--wokers=2"): "[collective] no option '--wokers'; did you mean '--workers'?",
+                 (*COLLECTIVE, "-workers", "2"): "did you mean '--workers'?",
+                 ("compare", "--methds", "topk"): "[compare] no option '--methds'; did you mean '--methods'?"}
+        for args, says in cases.items():
+            with self.subTest(args=args):
+                self.fails(*args, says=says)
 
     def test_no_subcommand(self):
-        self.fails(says=("list", "bench", "probe"))
         self.fails("bench", says=("select", "wire", "collective"))
 
     def test_unknown_subcommand(self):
-        self.fails("bogus", says="bogus")
-        self.fails("bench", "bogus", says="bogus")
+        self.fails("bogus", says=("got 'bogus'", "known: list bench"))
+        self.fails("bench", "bogus", says=("got 'bogus'", "known: select wire"))
+        self.fails("help", "bogus", says=("got 'bogus'", "known: list bench"))
+        self.fails("help", "bench", "bogus", says=("got 'bogus'", "known: select wire"))
 
     def test_option_without_value(self):
         for option in ("--n", "--density", "--sparsifier", "--threads"):

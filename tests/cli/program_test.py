@@ -11,7 +11,7 @@ from harness import CODECS, CliTest, DATA, FEEDBACK, KINDS, SPARSIFIERS, main
 
 class Help(CliTest):
     OPTIONS = {
-        (): ("--help", "--version", "list", "bench", "probe", "train", "compare"),
+        (): ("--help", "--version", "list", "bench", "probe", "train", "compare", "help"),
         ("list",): ("--help", "--json", "kind"),
         ("compare",): ("--help", "--out", "--methods", "--densities", "--seeds", "--target", "--time-budget", "--jobs",
                        "--preset", "--config", "--overwrite", "--keep-checkpoints", "--report-only", "job"),
@@ -33,6 +33,12 @@ class Help(CliTest):
                     text = self.ok(*command, flag)
                     for option in options:
                         self.assertIn(option, text)
+
+    def test_is_a_command_and_what_comes_of_no_command(self):
+        self.assertEqual(self.ok(), self.ok("--help"))
+        for command in self.OPTIONS:
+            with self.subTest(command=command):
+                self.assertEqual(self.ok("help", *command), self.ok(*command, "--help"))
 
     def test_version(self):
         self.assertRegex(self.ok("--version"), r"\Asluice \d+\.\d+\.\d+\n\Z")

@@ -282,7 +282,8 @@ class Checkpoints(TrainTest):
         model = self.folder / "a/checkpoints/step-00000002/model.ckpt"
         model.write_bytes(b"x" + model.read_bytes()[1:])
         self.fails("--resume", "a", says="model.ckpt")
-        self.fails("--resume", "a", "--engine", "mpi", says=("model.ckpt", "host", "process"), lines=2)
+        done = self.fails("--resume", "a", "--engine", "mpi", says=("model.ckpt", "host", "process"), lines=2)
+        self.assertTrue(done.stderr.endswith("[launch] all of 2 ranks must end well\n"), "a rank says why: none was killed")
 
     def test_auto(self):
         self.train(*THREADS, "--max-steps", 2, "--out", "a", "--resume", "auto")
@@ -304,6 +305,7 @@ class BadInput(TrainTest):
             ("--feedback", "nope"): ("'nope'", "residual"),
             ("--collective", "nope"): ("'nope'", "auto"),
             ("--values", "fp8"): ("fp8", "bf16"),
+            ("--values", "bf16", "--collective", "dense", "--check"): ("'dense'", "full width", "values fp32"),
             ("--optimizer", "nope"): ("'nope'", "sgd"),
             ("--lr", "fast"): ("lr", "'fast'"),
             ("--lr-schedule", "nope"): ("'nope'", "cosine"),
@@ -324,7 +326,7 @@ class BadInput(TrainTest):
             ("--out", "/proc/nope"): ("--out", "/proc/nope"),
             ("--config", "nope.json"): ("--config", "nope.json"),
             ("--resume",): ("--resume", "--out"),
-            ("--bogus",): ("--bogus",),
+            ("--modle", "mlp"): "[train] no option '--modle'; did you mean '--model'?",
         }
         base = (*THREADS, "--max-steps", 2)
         for args, says in cases.items():

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
 #include "exchanger.h"
 #include "sluice/collective/sparse_allreduce.h"
@@ -80,7 +81,48 @@ void check_shift(Communicator& comm, std::size_t size) {
       "[test] ", size, " bytes did not arrive as they were sent");
 }
 
+// A rank comes to MPI's own sum when the others have given it up, and MPI then
+// completes it, whenever they call MPI again. What they sum next must be right
+// and stay so.
+void check_late_sum(Communicator& comm, std::size_t victim) {
+  auto collective = make_collective("dense:by=native");
+  DenseAllreduce& dense = *collective->as_dense();
+  const auto values = [&](std::uint64_t step, bool sum) {
+    std::vector<float> all(kSize);
+    for (std::size_t j = 0; j < kSize; ++j) {
+      for (std::size_t r = 0; r < comm.size(); ++r) {
+        if (!sum && r != comm.rank()) continue;
+        all[j] += static_cast<float>(mix64(r, step, j) % 1000);
+      }
+    }
+    return all;
+  };
+  std::vector<std::vector<float>> out(4, std::vector<float>(kSize));
+  const auto run_step = [&](std::uint64_t step) {
+    const std::vector<float> in = values(step, false);
+    dense.sum(comm, step, in, out[step], {});
+    return out[step] == values(step, true);
+  };
+  require(run_step(0), "[test] a sum of MPI is wrong");
+  if (comm.rank() == victim) {
+    std::this_thread::sleep_for(comm.timeout() * 3 / 2);
+  }
+  try {
+    run_step(1);  // the late one may find all that it needs
+    require(comm.rank() == victim, "[test] a late rank must be an error");
+  } catch (const CommError&) {
+  }
+  comm.rebuild();
+  require(run_step(2), "[test] the sum after a late one is wrong");
+  require(run_step(3), "[test] the second sum after a late one is wrong");
+  require(out[0] == values(0, true) && out[2] == values(2, true),
+          "[test] a late sum was written where another is");
+  require(comm.rank() == victim || out[1] == std::vector<float>(kSize),
+          "[test] a late sum was written to the caller's memory");
+}
+
 void run(Communicator& comm, const std::string& what, std::size_t victim) {
+  if (what == "late-sum") return check_late_sum(comm, victim);
   if (what == "law") {
     require(comm.local_rank() < comm.local_size(), "[test] local rank");
     check_collectives(comm);

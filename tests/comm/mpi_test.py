@@ -47,6 +47,11 @@ class Works(unittest.TestCase):
     def test_messages_in_parts(self):
         self.check(3, "parts")
 
+    def test_sums_after_one_that_missed_its_deadline(self):
+        for victim in ("0", "2"):
+            with self.subTest(victim=victim):
+                self.check(3, "late-sum", victim, "2")
+
     def test_a_message_over_2_gib(self):
         with open("/proc/meminfo") as info:
             kib = next(int(x.split()[1]) for x in info if "MemAvailable" in x)

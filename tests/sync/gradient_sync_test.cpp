@@ -329,6 +329,35 @@ TEST(GradientSync, SaysWhatIsWrong) {
                std::invalid_argument);
 }
 
+TEST(GradientSync, RefusesToRoundValuesForNothing) {
+  const auto message = [](const std::string& collective,
+                          const std::string& values) -> std::string {
+    auto ranks = make_thread_ranks(1);
+    auto backend = make_backend("cpu/portable");
+    SyncOptions options;
+    options.plan = plan_of({.collective = collective});
+    for (BucketPlan& b : options.plan.buckets) b.values = values;
+    try {
+      GradientSync(*ranks[0], *backend, kTensors, options);
+      return "";
+    } catch (const std::invalid_argument& e) {
+      return e.what();
+    }
+  };
+  EXPECT_EQ(message("dense:by=ring", "bf16"),
+            "[plan] collective 'dense' would send values in full width all the "
+            "same, got values 'bf16'; use values fp32, or a collective that "
+            "saves by it, as balanced");
+  for (const std::string collective : {"dense", "dense-bf16", "cltk"}) {
+    EXPECT_NE(message(collective, "fp16"), "") << collective;
+    EXPECT_EQ(message(collective, "fp32"), "") << collective;
+  }
+  for (const std::string collective :
+       {"dense-bf16", "cltk", "auto", "oktopk"}) {
+    EXPECT_EQ(message(collective, "bf16"), "") << collective;
+  }
+}
+
 TEST(GradientSync, TracesWhatHappens) {
   auto ranks = make_thread_ranks(2);
   std::vector<Trace> traces(2);

@@ -82,10 +82,13 @@ TEST(HostStage, TellsWhatWentWrong) {
   torch::Tensor parameter = torch::ones(3, torch::requires_grad());
   parameter.mutable_grad() = torch::ones(3);
   bool broken = true;
-  HostStage stage({{"a", parameter}}, [&](std::size_t, const torch::Tensor& t) {
-    if (broken) throw std::runtime_error("no");
-    t.data_ptr<float>()[1] = 5;
-  });
+  HostStage stage(
+      {{"a", parameter}},
+      [&](std::size_t, const torch::Tensor& t) {
+        if (broken) throw std::runtime_error("no");
+        t.data_ptr<float>()[1] = 5;
+      },
+      std::chrono::seconds(60));
   stage.fetch(0);
   EXPECT_THROW(stage.drain(), std::runtime_error);
   broken = false;
@@ -94,6 +97,48 @@ TEST(HostStage, TellsWhatWentWrong) {
   stage.put_back();
   EXPECT_TRUE(
       torch::equal(parameter.grad(), torch::tensor({1.0F, 5.0F, 1.0F})));
+}
+
+// A device whose copies begin and never end.
+HostStage::Fetch never() {
+  return
+      [](const torch::Tensor&, torch::Tensor&) { return [] { return false; }; };
+}
+
+TEST(HostStage, GivesUpADeviceThatDoesNotAnswer) {
+  torch::Tensor parameter = torch::ones(3, torch::requires_grad());
+  parameter.mutable_grad() = torch::ones(3);
+  const NamedTensors both = {{"a", parameter}, {"b", parameter}};
+  std::size_t count = 0;
+  HostStage stage(
+      both, [&](std::size_t, const torch::Tensor&) { ++count; },
+      std::chrono::milliseconds(20), never());
+  stage.fetch(1);
+  stage.fetch(0);
+  try {
+    stage.drain();
+    FAIL() << "no gradient can have come";
+  } catch (const std::runtime_error& e) {
+    EXPECT_STREQ(e.what(),
+                 "[train] the gradient of 'b' must come from device cpu within "
+                 "0.02 s; does the device still work? --timeout allows for "
+                 "more");
+  }
+  EXPECT_EQ(count, 0U);
+}
+
+TEST(HostStage, EndsWhileADeviceDoesNotAnswer) {
+  torch::Tensor parameter = torch::ones(3, torch::requires_grad());
+  parameter.mutable_grad() = torch::ones(3);
+  const auto start = std::chrono::steady_clock::now();
+  {
+    HostStage stage(
+        {{"a", parameter}}, [](std::size_t, const torch::Tensor&) {},
+        std::chrono::hours(1), never());
+    stage.fetch(0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
 }
 
 TEST(Replicas, AreBroadcastAveragedAndCompared) {

@@ -79,6 +79,7 @@ std::string message_of(const std::exception& e) {
 
 [[noreturn]] void leave(std::int64_t rank, const std::exception& e) {
   std::fflush(stdout);
+  mark_as_told();
   if (dynamic_cast<const SpokenFor*>(&e) != nullptr) {
     // mpirun ends the others once a rank has left; let the one that knows more
     // speak first.
@@ -229,6 +230,7 @@ bool is_first_process() {
 }
 
 void let_first_process_speak() {
+  mark_as_told();
   if (!is_first_process()) std::this_thread::sleep_for(std::chrono::seconds(2));
 }
 

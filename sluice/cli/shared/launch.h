@@ -57,7 +57,8 @@ void run_ranks(const LaunchOptions& options,
 
 // mpirun starts many processes that all find the same mistake on the command
 // line. Returns at once in the first of them, else after a while: by then
-// mpirun has ended the process if the first one failed, too.
+// mpirun has ended the process if the first one failed, too. A launcher of ours
+// knows then that somebody speaks.
 void let_first_process_speak();
 bool is_first_process();
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,8 +27,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Tells ranks where their errors go: "host:file".
+// Tell ranks where their errors go, and a mark that they are told: "host:file".
 constexpr const char* kErrors = "SLUICE_ERRORS";
+constexpr const char* kMarks = "SLUICE_MARKS";
 // How long mpirun may take to notice that all ranks have ended.
 constexpr auto kGrace = std::chrono::seconds(1);
 
@@ -40,20 +42,16 @@ class Errors {
     if (isatty(STDERR_FILENO) == 0 && pipe2(ends_, O_CLOEXEC) == 0) {
       fcntl(ends_[0], F_SETFL, O_NONBLOCK);
     }
+    if (pipe2(marks_, O_CLOEXEC) != 0) return;
+    setenv(kErrors, named(ends_[1] < 0 ? STDERR_FILENO : ends_[1]).c_str(), 1);
+    setenv(kMarks, named(marks_[1]).c_str(), 1);
   }
   ~Errors() {
-    if (ends_[0] < 0) return;
-    close(ends_[0]);
-    close(ends_[1]);
+    for (const int end : {ends_[0], ends_[1], marks_[0], marks_[1]}) close(end);
   }
   Errors(const Errors&) = delete;
   Errors& operator=(const Errors&) = delete;
 
-  // What the ranks open.
-  std::string path() const {
-    return concat("/proc/", getpid(), "/fd/",
-                  ends_[1] < 0 ? STDERR_FILENO : ends_[1]);
-  }
   void forward() {
     char text[4096];
     ssize_t n = 0;
@@ -62,9 +60,30 @@ class Errors {
     }
   }
 
+  // How many ranks have told why they failed.
+  std::size_t told() const {
+    int bytes = 0;
+    ioctl(marks_[0], FIONREAD, &bytes);
+    return static_cast<std::size_t>(bytes);
+  }
+
  private:
+  static std::string named(int file) {
+    return concat(host_name(), ":/proc/", getpid(), "/fd/", file);
+  }
+
   int ends_[2] = {-1, -1};
+  int marks_[2] = {-1, -1};
 };
+
+// What a variable names, to write to; -1: nothing on this machine.
+int open_named(const char* variable) {
+  const char* value = std::getenv(variable);
+  const std::string text = value == nullptr ? "" : value;
+  const std::size_t colon = std::min(text.find(':'), text.size());
+  if (text.substr(0, colon) != host_name() || colon == text.size()) return -1;
+  return open(text.c_str() + colon + 1, O_WRONLY | O_CLOEXEC);
+}
 
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -184,19 +203,20 @@ int see_through(pid_t mpirun, const HeldSignals& signals, Errors& errors) {
 bool is_under_mpirun() { return std::getenv(kErrors) != nullptr; }
 
 void share_standard_error() {
-  const char* errors = std::getenv(kErrors);
-  const std::string text = errors == nullptr ? "" : errors;
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  if (text.substr(0, colon) != host_name() || colon == text.size()) return;
-  const int file = open(text.c_str() + colon + 1, O_WRONLY | O_CLOEXEC);
+  const int file = open_named(kErrors);
   if (file < 0) return;
   dup2(file, STDERR_FILENO);
   close(file);
 }
 
+void mark_as_told() {
+  const int file = open_named(kMarks);
+  // If it does not arrive, the launcher says more than it needs to.
+  if (file >= 0 && write(file, "!", 1) == 1) close(file);
+}
+
 void run_under_mpirun(std::size_t ranks, double deadline) {
   Errors errors;
-  setenv(kErrors, concat(host_name(), ":", errors.path()).c_str(), 1);
   if (geteuid() == 0) {
     // mpirun refuses to work for root unless told twice.
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -207,9 +227,11 @@ void run_under_mpirun(std::size_t ranks, double deadline) {
   const pid_t mpirun = start(words, signals.before());
   const int status = see_through(mpirun, signals, errors);
   ensure(WIFEXITED(status) && WEXITSTATUS(status) == 0, "[launch] all of ",
-         ranks,
-         " ranks must end well; a rank that has not said why it failed was "
-         "killed, perhaps for memory");
+         ranks, " ranks must end well",
+         errors.told() >= ranks
+             ? ""
+             : "; a rank that has not said why it failed was killed, perhaps "
+               "for memory");
 }
 
 }  // namespace sluice

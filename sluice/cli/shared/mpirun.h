@@ -19,4 +19,8 @@ bool is_under_mpirun();
 // becomes that of the program that the user started.
 void share_standard_error();
 
+// In such a rank, before it ends for an error that it or another has told:
+// nobody need guess why it did.
+void mark_as_told();
+
 }  // namespace sluice

@@ -19,16 +19,18 @@ struct AutogradAdapter::Hook final
 };
 
 AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
-                                 bool stage)
+                                 bool stage, std::chrono::nanoseconds timeout)
     : sync_(sync),
       parameters_(std::move(parameters)),
       announced_(parameters_.size(), false) {
   for (const NamedTensor& p : parameters_) stage = stage || !p.tensor.is_cpu();
   if (stage) {
     stage_ = std::make_unique<HostStage>(
-        parameters_, [this](std::size_t i, const torch::Tensor& gradient) {
+        parameters_,
+        [this](std::size_t i, const torch::Tensor& gradient) {
           sync_.ready(i, view_of(gradient));
-        });
+        },
+        timeout);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     torch::autograd::impl::set_post_acc_grad_hooks(

@@ -9,12 +9,13 @@ namespace sluice {
 // accumulators; the i-th parameter is the i-th tensor of the sync.
 //
 // Parameters are contiguous fp32. Those of a device go through host memory, for
-// that is where the sync works; `stage` sends those of the host the same way.
-// Both must outlive it.
+// that is where the sync works, each within `timeout`; `stage` sends those of
+// the host the same way. Both must outlive it.
 class AutogradAdapter {
  public:
   AutogradAdapter(GradientSync& sync, NamedTensors parameters,
-                  bool stage = false);
+                  bool stage = false,
+                  std::chrono::nanoseconds timeout = std::chrono::seconds(60));
   ~AutogradAdapter();
   AutogradAdapter(const AutogradAdapter&) = delete;
   AutogradAdapter& operator=(const AutogradAdapter&) = delete;

@@ -1,6 +1,7 @@
 #include "sluice/config/lr_schedule.h"
 #include "sluice/config/recipe.h"
 #include "sluice/feedback/feedback.h"
+#include "sluice/sync/bucket_sync.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/trainer.h"
@@ -36,6 +37,7 @@ void check_training(const TrainConfig& given) {
   const auto data =
       make_dataset(config.dataset, {Split::kTest, config.data_dir});
   const PlannedModel model = make_planned_model(config, data->input());
+  for (const BucketPlan& bucket : model.plan.buckets) check_values(bucket);
   make_optimizer(config.optimizer, model.parameters);
 }
 

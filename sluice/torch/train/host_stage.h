@@ -1,11 +1,12 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <functional>
 #include <list>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "sluice/torch/tensors.h"
@@ -23,8 +24,14 @@ class HostStage {
   // the fetches, once the i-th parameter's gradient is in host memory, where it
   // may be changed until put_back().
   using Ready = std::function<void(std::size_t, const torch::Tensor&)>;
+  // Begins to copy a gradient of a device to host memory; the result tells
+  // whether it is there, when asked.
+  using Fetch = std::function<std::function<bool()>(
+      const torch::Tensor& gradient, torch::Tensor& host)>;
 
-  HostStage(NamedTensors parameters, Ready ready);
+  // A gradient that is not there `timeout` after the one before it is an error.
+  HostStage(NamedTensors parameters, Ready ready,
+            std::chrono::nanoseconds timeout, Fetch fetch = make_fetch());
   ~HostStage();
   HostStage(const HostStage&) = delete;
   HostStage& operator=(const HostStage&) = delete;
@@ -32,7 +39,8 @@ class HostStage {
   // Begins to fetch a gradient, once the computation so far enqueued has made
   // it.
   void fetch(std::size_t i);
-  // Waits until all that were fetched are ready. Throws what went wrong.
+  // Waits until all that were fetched are ready. Throws what went wrong, and
+  // then none that was fetched after it is ready.
   void drain();
   // Copies what is in host memory over the gradients; the computation enqueued
   // from now on sees it.
@@ -41,18 +49,25 @@ class HostStage {
   std::size_t memory_bytes() const;
 
  private:
-  struct Copy;
+  struct Copy {
+    std::size_t index;
+    std::function<bool()> done;
+  };
+  // By torch's own copy, on a stream beside the computation.
+  static Fetch make_fetch();
   void run();
+  void wait_for(const Copy& copy) const;
 
   NamedTensors parameters_;
   Ready ready_;
+  std::chrono::nanoseconds timeout_;
+  Fetch fetch_;
   std::vector<torch::Tensor> host_;
-  std::optional<c10::Stream> side_;  // of the copies from a device
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::list<Copy> copies_;  // under way; the first is being waited for
-  bool stopping_ = false;
+  std::atomic<bool> stopping_ = false;
   std::exception_ptr error_;
   std::thread thread_;
 };

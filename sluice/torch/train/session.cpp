@@ -97,7 +97,8 @@ void Session::make_parts() {
   how.treatments = model.treatments;
   how.trace = &trace;
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
-  adapter = std::make_unique<AutogradAdapter>(*sync, model.parameters);
+  adapter = std::make_unique<AutogradAdapter>(*sync, model.parameters, false,
+                                              comm.timeout());
   optimizer = make_optimizer(config.optimizer, model.parameters);
   LrContext context;
   context.base = config.lr;
