@@ -28,7 +28,7 @@ ParamList LrSchedule::list_common(Common& common) {
   return {
       {"warmup", &common.warmup, "epochs of linear warm-up", 0, 1e6},
       {"warmup_most", &common.warmup_most,
-       "share of the run that the warm-up takes at most", 0, 1},
+       "share of the run that the warm-up takes at most; 1: any", 0, 1},
       {"warmup_from", &common.warmup_from,
        "its start: workers (1 / workers), step (one step's amount) or a "
        "share of the rate"},
@@ -45,7 +45,10 @@ LrSchedule::LrSchedule(const Common& common, const LrContext& context)
           "per epoch and an epoch, got ",
           context.base, ", ", context.workers, ", ", context.steps_per_epoch,
           " and ", context.epochs);
-  common_.warmup = std::min(common.warmup, common.warmup_most * context.epochs);
+  if (common.warmup_most < 1) {
+    common_.warmup =
+        std::min(common.warmup, common.warmup_most * context.epochs);
+  }
   warmup_start_ = parse_start(common.warmup_from, context);
   // The published code that starts from one step's amount counts the step it is
   // about to do; the one that starts from 1 / workers does not.

@@ -26,7 +26,7 @@ struct LrContext {
 // takes these parameters besides its own:
 //
 //   warmup       epochs in which the rate rises, in equal amounts per step
-//   warmup_most  the share of the run that it takes at most
+//   warmup_most  the share of the run that it takes at most; 1: any
 //   warmup_from  where it rises from: `workers` is 1 / workers (what one
 //                worker would use), `step` is one step's amount, and a number
 //                is that share of the rate

@@ -4,6 +4,7 @@
 #include "files.h"
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
+#include "sluice/config/recipe.h"
 #include "sluice/core/hash.h"
 #include "sluice/run/ranks.h"
 #include "sluice/run/run_folder.h"
@@ -228,6 +229,8 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
   const TempFolder folder;
   TrainConfig config = small_job(folder);
   config.sparsifier = "none";
+  config.lr_schedule = "constant";
+  choose_recipe(config);
   const std::uint64_t weights = train(config, 1)[0].weights;
 
   at::set_num_threads(1);
