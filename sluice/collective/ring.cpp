@@ -8,8 +8,11 @@
 namespace sluice {
 namespace {
 
-// Long enough to make a message's cost small, short enough to overlap.
-constexpr std::size_t kSegment = std::size_t{1} << 18;
+// Segments of a chunk, and the elements of one: short enough to overlap, long
+// enough to make a message's cost small.
+constexpr std::size_t kSegments = 8;
+constexpr std::size_t kShortest = std::size_t{1} << 14;
+constexpr std::size_t kLongest = std::size_t{1} << 18;
 
 struct Range {
   std::size_t begin = 0;
@@ -61,7 +64,13 @@ class Ring {
 
   Ring(Communicator& comm, std::span<const float> in, std::span<float> out,
        std::uint32_t phase, Form form)
-      : comm_(comm), in_(in), out_(out), phase_(phase), form_(form) {}
+      : comm_(comm),
+        in_(in),
+        out_(out),
+        phase_(phase),
+        form_(form),
+        segment_(std::clamp(in.size() / comm.size() / kSegments, kShortest,
+                            kLongest)) {}
 
   void run() {
     const std::size_t last = comm_.size() - 2;
@@ -103,14 +112,14 @@ class Ring {
   }
 
   template <class F>
-  static void for_segments(Range whole, F&& f) {
-    for (std::size_t at = 0, g = 0; at < whole.size; at += kSegment, ++g) {
-      f(g, Range{whole.begin + at, std::min(kSegment, whole.size - at)});
+  void for_segments(Range whole, F&& f) const {
+    for (std::size_t at = 0, g = 0; at < whole.size; at += segment_, ++g) {
+      f(g, Range{whole.begin + at, std::min(segment_, whole.size - at)});
     }
   }
 
   std::uint32_t phase(std::size_t hop, std::size_t g) const {
-    const std::size_t most = in_.size() / comm_.size() / kSegment + 2;
+    const std::size_t most = in_.size() / comm_.size() / segment_ + 2;
     return phase_ + static_cast<std::uint32_t>(hop * most + g);
   }
   // One for all hops, so that a frame can be sent on without being touched.
@@ -154,6 +163,7 @@ class Ring {
   std::span<float> out_;
   std::uint32_t phase_;
   Form form_;
+  std::size_t segment_;  // elements
 };
 
 }  // namespace

@@ -10,15 +10,20 @@ namespace sluice {
 
 // bf16: the upper half of an fp32, rounded to nearest, ties to even. A finite
 // value never becomes infinite: it saturates at the largest finite bf16.
+//
+// Without branches and with signed compares, so that loops of it become vector
+// instructions on any machine.
 inline std::uint16_t to_bf16(float x) {
+  constexpr auto kInf = static_cast<std::int32_t>(kInfKey);
   const auto bits = std::bit_cast<std::uint32_t>(x);
-  if ((bits & kMagnitudeMask) > kInfKey) {
-    return static_cast<std::uint16_t>((bits >> 16) | 0x40U);
-  }
-  const std::uint32_t rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  const bool overflowed = (bits & kMagnitudeMask) < kInfKey &&
-                          (rounded & 0x7fffU) == (kInfKey >> 16);
-  return static_cast<std::uint16_t>(overflowed ? rounded - 1 : rounded);
+  const std::uint32_t key = bits & kMagnitudeMask;
+  const auto order = static_cast<std::int32_t>(key);
+  const std::uint32_t rounded = key + 0x7fffU + ((bits >> 16) & 1U);
+  const bool over = order < kInf && static_cast<std::int32_t>(rounded) >= kInf;
+  const std::uint32_t nan = order > kInf ? ~0U : 0U;
+  const std::uint32_t out =
+      (nan & (key | 0x400000U)) | (~nan & (rounded - (over ? 0x10000U : 0U)));
+  return static_cast<std::uint16_t>(((bits & ~kMagnitudeMask) | out) >> 16);
 }
 
 inline float from_bf16(std::uint16_t b) {

@@ -31,7 +31,9 @@ std::size_t parse_bytes(std::string_view text, std::string_view whole) {
   return static_cast<std::size_t>(value * scale);
 }
 
-// Neighbours in the order of backward, up to `limit` bytes a bucket.
+// Neighbours in the order of backward: up to `limit` bytes a sparse bucket; a
+// dense one is full once it holds as much, so that no small tensor, a bias say,
+// costs a round of messages because its neighbour is large.
 std::vector<BucketPlan> group(const PlanInput& input, bool dense,
                               const BucketPlan& like, std::size_t limit) {
   std::vector<BucketPlan> buckets;
@@ -42,7 +44,7 @@ std::vector<BucketPlan> group(const PlanInput& input, bool dense,
         (i < input.dense.size() && static_cast<bool>(input.dense[i]));
     if (is_dense != dense) continue;
     const std::size_t more = input.sizes[i] * sizeof(float);
-    if (buckets.empty() || bytes + more > limit) {
+    if (buckets.empty() || (dense ? bytes >= limit : bytes + more > limit)) {
       buckets.push_back(like);
       bytes = 0;
     }

@@ -70,7 +70,8 @@ struct PlanInput {
 // 25M, ...): neighbours up to so many bytes of gradient. Sparse buckets come in
 // the order of backward, that is last tensor first; tensors that must not be
 // sparsified go last, in one dense bucket. With sparsifier "none" all buckets
-// are dense. Throws std::invalid_argument for any other text.
+// are dense, and each takes tensors until it has that size. Throws
+// std::invalid_argument for any other text.
 Plan make_plan(std::string_view text, const PlanInput& input);
 
 }  // namespace sluice

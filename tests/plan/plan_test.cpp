@@ -33,6 +33,9 @@ TEST(Plan, GroupsInTheOrderOfBackward) {
   dense.sparse.sparsifier = "none";
   EXPECT_EQ(tensors_of(make_plan("layerwise", dense)),
             (Groups{{3}, {2}, {1}, {0}}));
+  EXPECT_EQ(tensors_of(make_plan("size=100", dense)), (Groups{{3, 2}, {1, 0}}));
+  EXPECT_EQ(tensors_of(make_plan("size=80", dense)),
+            (Groups{{3}, {2}, {1, 0}}));
   EXPECT_EQ(make_plan("single", dense).buckets[0].collective, "dense");
 }
 

@@ -7,8 +7,9 @@
 namespace sluice {
 
 struct MpiOptions {
-  // Longer messages travel in parts of this size; MPI counts in ints.
-  std::size_t part = std::size_t{1} << 30;
+  // Longer messages travel in parts of this size: over TCP one that MPI sends
+  // without asking the receiver first.
+  std::size_t part = std::size_t{1} << 17;
 };
 
 // Whether this build has MPI, and whether mpirun or srun started this process.
