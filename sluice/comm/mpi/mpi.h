@@ -7,8 +7,8 @@
 namespace sluice {
 
 struct MpiOptions {
-  // Longer messages travel in parts of this size: over TCP one that MPI sends
-  // without asking the receiver first.
+  // Longer messages travel in parts of this size, the first 64 of them: over
+  // TCP one that MPI sends without asking the receiver first.
   std::size_t part = std::size_t{1} << 17;
 };
 
