@@ -20,6 +20,19 @@ std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
   return all;
 }
 
+std::size_t rank_that_differs(Communicator& comm, std::string_view what,
+                              std::uint64_t step,
+                              std::span<const std::byte> mine) {
+  comm.begin(what, step);
+  Frame frame = frame_of(comm, mine);
+  send_to_others(comm, 0, frame);
+  std::size_t other = comm.rank();
+  for_others(comm, [&](std::size_t peer) {
+    if (!std::ranges::equal(comm.receive(peer, 0), mine)) other = peer;
+  });
+  return other;
+}
+
 Frame broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
                 Frame frame) {
   const std::size_t size = comm.size();

@@ -36,6 +36,12 @@ std::vector<Bytes> gather_at_first(Communicator& comm, std::string_view what,
                                    std::uint64_t step,
                                    std::span<const std::byte> mine);
 
+// A call of its own: a rank whose bytes are not `mine`; one's own if there is
+// none.
+std::size_t rank_that_differs(Communicator& comm, std::string_view what,
+                              std::uint64_t step,
+                              std::span<const std::byte> mine);
+
 // Sends the frame of `root` to all, down a binomial tree; returns it.
 Frame broadcast(Communicator& comm, std::size_t root, std::uint32_t phase,
                 Frame frame);

@@ -147,7 +147,7 @@ std::vector<Preset> make_presets() {
   const auto fashion = [](std::string_view model) {
     return job(model, "fashion-mnist", "64", "0.5", "10") +
            Values{{"optimizer", "sgd:momentum=0"},
-                  {"lr_schedule", "cosine"},
+                  {"lr_schedule", "cosine:warmup=1,warmup_most=0.2"},
                   {"sparsifier", "adtopk"},
                   {"feedback", "residual"},
                   {"density", "0.01"}};

@@ -148,13 +148,12 @@ std::string recipe_note(const TrainConfig& c) {
   const std::string_view key = sgd ? "momentum" : "beta1";
   const std::string without =
       concat("--optimizer ", optimizer.name, ":", key, "=0");
+  if (momentum == 0) return {};
   if (home_of_momentum(c) == Home::kFeedback) {
-    if (momentum == 0) return {};
     return concat("the optimizer's ", key, " ", momentum,
                   " comes on top of the momentum of feedback dgc; ", without,
                   " has it once");
   }
-  if (momentum == 0) return {};
   const std::string rate =
       sgd ? concat(" --lr ", rounded(c.lr / (1 - momentum))) : "";
   return concat(key, " ", momentum,

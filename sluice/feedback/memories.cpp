@@ -27,7 +27,7 @@ double DgcFeedback::Params::local_clip() const {
 
 ParamList DgcFeedback::list(Params& p) {
   return {
-      {"momentum", &p.momentum, "momentum factor m", 0, 1},
+      {"momentum", &p.momentum, "momentum factor m", 0, 0.9999},
       {"nesterov", &p.nesterov, "Nesterov's form of the momentum"},
       {"masking", &p.masking, "clear the momentum of entries that were sent"},
       {"clip", &p.clip,

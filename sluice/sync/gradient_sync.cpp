@@ -1,7 +1,6 @@
 #include "sluice/sync/gradient_sync.h"
 
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -231,17 +230,8 @@ class GradientSync::Impl {
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
     const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names_))};
-    comm_.begin("replan", step_.step);
-    Frame frame = frame_of(comm_, std::as_bytes(std::span(mine)));
-    send_to_others(comm_, 0, frame);
-    std::size_t other = comm_.rank();
-    for_others(comm_, [&](std::size_t peer) {
-      const auto bytes = comm_.receive(peer, 0);
-      if (bytes.size() != sizeof(mine) ||
-          std::memcmp(bytes.data(), mine, sizeof(mine)) != 0) {
-        other = peer;
-      }
-    });
+    const std::size_t other = rank_that_differs(
+        comm_, "replan", step_.step, std::as_bytes(std::span(mine)));
     require(other == comm_.rank(),
             "[sync] all ranks must take up the same plan, but rank ", other,
             " has another than rank ", comm_.rank());

@@ -30,7 +30,10 @@ class Probe(CliTest):
         for p in (network, *network["pairs"]):
             self.assertAlmostEqual(p["alpha"], 50e-6, delta=1e-6)
             self.assertAlmostEqual(p["beta"], 8e-9, delta=1e-12)
-        self.assertAlmostEqual(network["allreduce"]["beta"], 1.5 * 8e-9, delta=1e-10)
+        # A ring's segments pay for a message each: 50 us for every 1 ms on the wire, or a little less.
+        ring = network["allreduce"]["beta"] / (1.5 * 8e-9)
+        self.assertGreater(ring, 1)
+        self.assertLess(ring, 1.05)
         self.assertAlmostEqual(network["allgather"]["beta"], 3 * 8e-9, delta=1e-10)
         self.assertEqual(network["network"], "simulated: 50 us, 1 Gbit/s")
 

@@ -54,15 +54,19 @@ TEST(Recipe, LosingCombinationsGetANote) {
   EXPECT_EQ(recipe_note(job("topk", "residual", "adam:beta1=0")), "");
 }
 
+// topk with this feedback and the recipe of `dense`.
+TrainConfig taken(const std::string& feedback, const TrainConfig& dense) {
+  TrainConfig config = job("topk", feedback);
+  take_recipe(config, dense);
+  return config;
+}
+
 TEST(Recipe, MovesMomentumForAMethod) {
   const TrainConfig dense =
       job("none", "residual",
           "sgd:momentum=0.8,nesterov=true,weight_decay=0.001", 0.1);
-  TrainConfig plain = job("topk", "residual");
-  take_recipe(plain, dense);
-  expect(plain, "sgd:weight_decay=0.001,momentum=0", 0.5);
-  TrainConfig dgc = job("topk", "dgc:clip=1");
-  take_recipe(dgc, dense);
+  expect(taken("residual", dense), "sgd:weight_decay=0.001,momentum=0", 0.5);
+  const TrainConfig dgc = taken("dgc:clip=1", dense);
   expect(dgc, "sgd:momentum=0,weight_decay=0.005", 0.1);
   EXPECT_EQ(dgc.feedback, "dgc:clip=1,momentum=0.8,nesterov=true");
   // And back.
@@ -73,11 +77,8 @@ TEST(Recipe, MovesMomentumForAMethod) {
 
 TEST(Recipe, AdamHasItsMomentumInBeta1) {
   const TrainConfig dense = job("none", "residual", "adam", 0.002);
-  TrainConfig plain = job("topk", "residual");
-  take_recipe(plain, dense);
-  expect(plain, "adam:beta1=0", 0.002);
-  TrainConfig dgc = job("topk", "dgc");
-  take_recipe(dgc, dense);
+  expect(taken("residual", dense), "adam:beta1=0", 0.002);
+  const TrainConfig dgc = taken("dgc", dense);
   expect(dgc, "adam:beta1=0", 0.002);
   EXPECT_EQ(dgc.feedback, "dgc:momentum=0");
 }

@@ -11,7 +11,7 @@ constexpr std::string_view kMomentum = "momentum";
 
 ParamList Sgd::list(Params& p) {
   return {
-      {"momentum", &p.momentum, "share of the last direction", 0, 1},
+      {"momentum", &p.momentum, "share of the last direction", 0, 0.9999},
       {"nesterov", &p.nesterov, "look ahead along the momentum"},
       {"weight_decay", &p.weight_decay, "share of the weights added", 0, 1},
       {"decay_1d", &p.decay_1d, "whether biases and normalisation decay"},
