@@ -230,8 +230,8 @@ class GradientSync::Impl {
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
     const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names_))};
-    const std::size_t other = rank_that_differs(
-        comm_, "replan", step_.step, std::as_bytes(std::span(mine)));
+    const std::size_t other = rank_that_differs(comm_, "replan", step_.step,
+                                                std::as_bytes(std::span(mine)));
     require(other == comm_.rank(),
             "[sync] all ranks must take up the same plan, but rank ", other,
             " has another than rank ", comm_.rank());
