@@ -1,35 +1,41 @@
 #!/usr/bin/env python3
-"""Steps of one training job under PyTorch DDP over gloo and under `sluice
-train`, on four hosts of tools/netlab, in one table.
+"""One training job under PyTorch DDP over gloo and under `sluice train`, on four
+hosts of tools/netlab, in one table: the time of a step, or with --epochs the
+accuracy and the seconds to a target.
 
-Same network, batch, data (Fashion-MNIST), optimizer and rate of the wire; one
-thread per rank. Every method is a job of its own, and rounds of all of them are
-run in turns, so that a ratio is of one run. The time of a step is the clock over
-five steps, a fifth of it, on rank 0; printed is the median over all of these
-after the first ten steps. Run it with the Python that has torch, as root.
+Same network, batch, data (Fashion-MNIST) and rate of the wire; one thread per
+rank. Every method is a job of its own, and rounds of all of them are run in
+turns, so that a ratio is of one run. The time of a step is the clock over five
+steps, a fifth of it, on rank 0; printed is the median over all of these after
+the first ten steps. DDP and its hooks train by SGD with momentum 0.9 and a rate
+of 0.05, `sluice train` by what it chooses by itself; with --epochs all rates
+rise for a fifth of the run, one epoch at most, and fall as half a cosine. Run it
+with the Python that has torch, as root.
 
   ddp                   DDP as it is
   fp16, bf16            its compression hooks (DDP refuses bf16 on a CPU by the
                         hook's name; under another name it runs)
-  powersgd-1, -2, -4    powerSGD_hook of that rank, all in one bucket: with
-                        several, gloo aborts
+  powersgd-R            powerSGD_hook of rank R, all in one bucket: with several,
+                        gloo aborts; from the fifth step on
   topk-naive            1 %, ten lines of torch: topk, all_gather, error feedback
-  dense, dense-bf16, topk, adtopk
-                        `sluice train`, the last two with 1 %
+  dense, dense-bf16     `sluice train`
+  topk@D, adtopk@D      the same with a density of D
 """
 
 import argparse
-import gzip
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+from demo import curve
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+RANK = ROOT / "benchmarks" / "ddp_rank.py"
 NETLAB = ROOT / "tools" / "netlab"
 LAB = "ddp-peers"
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
@@ -37,132 +43,15 @@ HOSTS = 4
 BATCH = 64
 WARM_UP = 10
 GROUP = 5  # steps that are timed as one
-DENSITY = 0.01
+SLACK = 0.005  # what the target may lie below DDP's accuracy
 PEERS = ["ddp", "fp16", "bf16", "powersgd-1", "powersgd-2", "powersgd-4", "topk-naive"]
-OURS = {
-    "dense": ["--sparsifier", "none", "--collective", "dense"],
-    "dense-bf16": ["--sparsifier", "none", "--collective", "dense-bf16"],
-    "topk": ["--sparsifier", "topk", "--density", str(DENSITY)],
-    "adtopk": ["--sparsifier", "adtopk", "--density", str(DENSITY)],
-}
+OURS = ["dense", "dense-bf16", "topk@0.01", "adtopk@0.01", "topk@0.001"]
+IS_PEER = re.compile(r"ddp|fp16|bf16|topk-naive|powersgd-[1-9][0-9]*")
+IS_OURS = re.compile(r"dense|dense-bf16|(topk|adtopk)@0?\.[0-9]+")
 
 
 def stop(message):
     sys.exit(f"[ddp_peers] {message}")
-
-
-# --- a rank of a DDP job --------------------------------------------------
-
-
-def make_network(name):
-    from torch import nn
-
-    if name == "mlp":
-        return nn.Sequential(
-            *[nn.Flatten(), nn.Linear(784, 1024), nn.ReLU()],
-            *[nn.Linear(1024, 1024), nn.ReLU(), nn.Linear(1024, 10)],
-        )
-    return nn.Sequential(
-        *[nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2)],
-        *[nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()],
-        *[nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU()],
-        nn.Linear(84, 10),
-    )
-
-
-def load_data(torch):
-    """Fashion-MNIST, or noise of its shape where its files are not."""
-    if not DATA.exists():
-        return torch.randn(60000, 1, 28, 28), torch.arange(60000) % 10
-    raw = [
-        torch.frombuffer(bytearray(gzip.decompress(file.read_bytes())[skip:]), dtype=torch.uint8)
-        for file, skip in (
-            (DATA / "train-images-idx3-ubyte.gz", 16),
-            (DATA / "train-labels-idx1-ubyte.gz", 8),
-        )
-    ]
-    images = (raw[0].reshape(-1, 1, 28, 28).float() / 255 - 0.286) / 0.353
-    return images, raw[1].long()
-
-
-def naive_topk(state, bucket):
-    """The k largest of a bucket, by an all-gather of values and indices."""
-    import torch
-    import torch.distributed as dist
-
-    gradient = bucket.buffer()
-    key = (bucket.index(), gradient.numel())  # DDP makes its buckets anew once
-    residual = state.setdefault(key, torch.zeros_like(gradient))
-    residual += gradient
-    indices = residual.abs().topk(max(1, int(DENSITY * residual.numel())), sorted=False).indices
-    values = residual[indices]
-    residual[indices] = 0
-    ranks = dist.get_world_size()
-    all_values = [torch.empty_like(values) for _ in range(ranks)]
-    all_indices = [torch.empty_like(indices) for _ in range(ranks)]
-    dist.all_gather(all_values, values)
-    dist.all_gather(all_indices, indices)
-    gradient.zero_()
-    gradient.index_add_(0, torch.cat(all_indices), torch.cat(all_values) / ranks)
-    future = torch.futures.Future()
-    future.set_result(gradient)
-    return future
-
-
-def add_hook(model, method):
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-
-    def bf16(state, bucket):
-        return default_hooks.bf16_compress_hook(state, bucket)
-
-    if method == "fp16":
-        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif method == "bf16":
-        model.register_comm_hook(None, bf16)
-    elif method == "topk-naive":
-        model.register_comm_hook({}, naive_topk)
-    elif method.startswith("powersgd-"):
-        state = powerSGD_hook.PowerSGDState(
-            process_group=None,
-            matrix_approximation_rank=int(method.split("-")[1]),
-            start_powerSGD_iter=4,
-        )
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-
-
-def run_rank(method, options):
-    """Trains as one of the ranks that mpirun started; rank 0 prints the clock
-    after every fifth step."""
-    import torch
-    import torch.distributed as dist
-
-    rank = int(os.environ["OMPI_COMM_WORLD_RANK"])
-    ranks = int(os.environ["OMPI_COMM_WORLD_SIZE"])
-    torch.set_num_threads(1)
-    torch.manual_seed(1)
-    dist.init_process_group("gloo", rank=rank, world_size=ranks)
-    images, labels = load_data(torch)
-    network = make_network(options.model)
-    cap = {"bucket_cap_mb": 1000} if method.startswith("powersgd") else {}
-    model = torch.nn.parallel.DistributedDataParallel(network, **cap)
-    try:
-        add_hook(model, method)
-    except Exception as error:
-        raise SystemExit(f"[ddp_peers] torch {torch.__version__} has no hook for {method}: {error}")
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    order = torch.randperm(len(labels))[rank::ranks]
-    clocks = []
-    for step in range(options.steps):
-        at = step * BATCH % (len(order) - BATCH)
-        batch = order[at : at + BATCH]
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(images[batch]), labels[batch]).backward()
-        optimizer.step()
-        if (step + 1) % GROUP == 0:
-            clocks.append(time.perf_counter())
-    if rank == 0:
-        print(json.dumps({"clocks": clocks}), flush=True)
-    dist.destroy_process_group()
 
 
 # --- jobs -----------------------------------------------------------------
@@ -183,39 +72,64 @@ def run_job(lab, command, variables=()):
     return None, said[0].removeprefix("[ddp_peers] ")
 
 
-def clocks_of_peer(method, options):
+def train_peer(method, options):
     variables = ["GLOO_SOCKET_IFNAME=eth0", f"MASTER_ADDR={options.lab}-h1", "MASTER_PORT=29500"]
-    command = [sys.executable, __file__, "--rank-of", method, "--model", options.model]
-    out, said = run_job(options.lab, [*command, "--steps", options.steps], variables)
+    command = [sys.executable, RANK, method, "--model", options.model, "--batch", BATCH]
+    command += ["--steps", options.steps, "--epochs", options.epochs]
+    command += ["--eval-every", options.eval_every]
+    out, said = run_job(options.lab, command, variables)
     if out is None:
         return None, said
     lines = [line for line in out.splitlines() if line.startswith('{"clocks"')]
-    return json.loads(lines[0])["clocks"], ""
+    return json.loads(lines[0]), ""
 
 
-def clocks_of_ours(method, options):
+def arguments_of(method):
+    if method.startswith("dense"):
+        return ["--sparsifier", "none", "--collective", method]
+    sparsifier, density = method.split("@")
+    return ["--sparsifier", sparsifier, "--density", density]
+
+
+def train_ours(method, options):
     data = "fashion-mnist" if DATA.exists() else "synthetic:height=28,width=28,channels=1"
+    length = ["--max-steps", options.steps, "--eval-every", 0]
+    if options.epochs:
+        length = ["--epochs", options.epochs, "--eval-every", options.eval_every]
     with tempfile.TemporaryDirectory() as folder:
         command = [
             *[options.program, "train", "--model", options.model, "--dataset", data],
-            *["--batch-size", BATCH, "--threads", 1, "--max-steps", options.steps],
-            *["--log-every", GROUP, "--eval-every", 0, "--replica-check", 0],
-            *["--out", f"{folder}/run", *OURS[method]],
+            *["--batch-size", BATCH, "--threads", 1, *length],
+            *["--log-every", GROUP, "--replica-check", 0, "--checkpoint-every", 0],
+            *["--out", f"{folder}/run", *arguments_of(method)],
         ]
         out, said = run_job(options.lab, command)
         if out is None:
             return None, said
         lines = pathlib.Path(folder, "run", "metrics.jsonl").read_text().splitlines()
-        rows = [json.loads(line) for line in lines]
-        return [row["time_s"] for row in rows if row["kind"] == "train"], ""
+    rows = [json.loads(line) for line in lines]
+    steps = [row for row in rows if row["kind"] == "train"]
+    return {
+        "clocks": [row["time_s"] for row in steps],
+        "curve": curve(rows),
+        "step_s": sum(row["step_s"] for row in steps) / len(steps),
+    }, ""
+
+
+def train(method, options):
+    """What came of a job; None, after a word, if it failed."""
+    done, said = (train_peer if IS_PEER.fullmatch(method) else train_ours)(method, options)
+    if done is None:
+        print(f"[ddp_peers] {method} does not run: {said}", file=sys.stderr, flush=True)
+    return done
 
 
 def times_of(method, options):
     """Milliseconds per step, of each five after the warm-up."""
-    clocks, said = (clocks_of_ours if method in OURS else clocks_of_peer)(method, options)
-    if clocks is None:
-        print(f"[ddp_peers] {method} does not run: {said}", file=sys.stderr, flush=True)
+    done = train(method, options)
+    if done is None:
         return []
+    clocks = done["clocks"]
     first = WARM_UP // GROUP - 1
     return [1e3 * (b - a) / GROUP for a, b in zip(clocks[first:], clocks[first + 1 :])]
 
@@ -255,15 +169,43 @@ def print_table(times, options):
     print("low, high: medians of rounds; of ddp: median over rounds")
 
 
+def run_to_accuracy(methods, options):
+    done = {}
+    for method in methods:
+        result = train(method, options)
+        if result is None:
+            continue
+        done[method] = result
+        text = f"{1e3 * result['step_s']:.1f} ms, {result['curve'][-1][1]:.2%}"
+        print(f"[ddp_peers] {method}: {text}", file=sys.stderr, flush=True)
+    return done
+
+
+def print_accuracies(done, options):
+    target = options.target / 100
+    if not target and "ddp" in done:
+        target = done["ddp"]["curve"][-1][1] - SLACK
+    print(f"{options.model}, batch {BATCH}, {HOSTS} hosts at {options.rate}, ", end="")
+    print(f"{options.epochs} epochs; target {target:.2%}" if target else f"{options.epochs} epochs")
+    print(f"{'method':14} {'ms per step':>12} {'accuracy':>9} {'s to target':>12}")
+    for method, result in done.items():
+        reached = [s for s, accuracy in result["curve"] if target and accuracy >= target]
+        print(
+            f"{method:14} {1e3 * result['step_s']:>12.1f} {result['curve'][-1][1]:>9.2%}"
+            f" {f'{reached[0]:.1f}' if reached else '-':>12}"
+        )
+    print("ms per step: mean over the run; s to target: in training steps")
+
+
 # --- the lab --------------------------------------------------------------
 
 
 def check_machine(options, methods):
     if os.geteuid() != 0:
         stop("needs root for tools/netlab (network namespaces); try sudo")
-    if any(m in OURS for m in methods) and not options.program.is_file():
+    if any(IS_OURS.fullmatch(m) for m in methods) and not options.program.is_file():
         stop(f"no program {options.program}; build it, or name it by --program")
-    if any(m in PEERS for m in methods):
+    if any(IS_PEER.fullmatch(m) for m in methods):
         try:
             import torch.distributed as dist
         except ImportError:
@@ -296,13 +238,21 @@ def parse_arguments():
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/sluice")
     parser.add_argument("--lab", default=LAB, help=f"name of the lab (default {LAB})")
     parser.add_argument("--no-check", action="store_true", help="do not measure the lab's rate first")
-    parser.add_argument("--rank-of", choices=PEERS, help=argparse.SUPPRESS)
+    parser.add_argument("--epochs", type=int, default=0, help="train so long, and to accuracy")
+    parser.add_argument("--eval-every", type=int, default=39, help="steps, with --epochs (39)")
+    parser.add_argument(
+        "--target", type=float, default=0, help="percent; default: DDP's accuracy less 0.5"
+    )
     options = parser.parse_args()
     known = [*PEERS, *OURS]
     methods = options.only.split(",") if options.only else known
     for method in methods:
-        if method not in known:
-            parser.error(f"no method '{method}'; known: {' '.join(known)}")
+        if not (IS_PEER.fullmatch(method) or IS_OURS.fullmatch(method)):
+            parser.error(f"no method '{method}'; known: {' '.join(known)}, any rank or density")
+    if options.epochs < 0 or options.eval_every < 1:
+        parser.error("--epochs must be at least 0 and --eval-every at least 1")
+    if options.epochs and not DATA.exists():
+        parser.error(f"--epochs needs the package dataset-fashion-mnist ({DATA})")
     if options.steps < WARM_UP + GROUP:
         parser.error(f"--steps must be at least {WARM_UP + GROUP}, got {options.steps}")
     if options.rounds < 1:
@@ -313,13 +263,11 @@ def parse_arguments():
 
 def main():
     options, methods = parse_arguments()
-    if options.rank_of:
-        run_rank(options.rank_of, options)
-        return
     check_machine(options, methods)
-    times = with_lab(options, lambda: run_rounds(methods, options))
-    print_table(times, options)
-    if len(times) < len(methods):
+    run, show = (run_to_accuracy, print_accuracies) if options.epochs else (run_rounds, print_table)
+    done = with_lab(options, lambda: run(methods, options))
+    show(done, options)
+    if len(done) < len(methods):
         sys.exit(1)
 
 
