@@ -29,7 +29,8 @@ const CLI::App& puzzled(const CLI::App& app) {
   return given.empty() || !app.remaining().empty() ? app : puzzled(*given[0]);
 }
 
-std::string no_option(const CLI::App& command, const std::string& word) {
+std::string no_option(const CLI::App& app, const CLI::App& command,
+                      const std::string& word) {
   std::vector<std::string_view> known;
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& name : option->get_lnames()) known.push_back(name);
@@ -37,6 +38,13 @@ std::string no_option(const CLI::App& command, const std::string& word) {
   const std::string given = word.substr(0, word.find('='));
   const std::size_t dashes =
       std::min(given.find_first_not_of('-'), given.size());
+  if (command.get_name() == "compare" &&
+      app.get_subcommand("train")->get_option_no_throw(given) != nullptr) {
+    return fmt::format(
+        "[compare] '{}' is an option of the jobs that are compared; put '--' "
+        "before it, as in sluice compare --out runs/a -- {}",
+        given, word);
+  }
   return fmt::format("[{}] no option '{}'; did you mean '--{}'? --help has all",
                      command.get_name(), given,
                      sluice::nearest_name(known, given.substr(dashes)));
@@ -46,7 +54,7 @@ std::string describe(const CLI::App& app, const CLI::ParseError& e) {
   const CLI::App& command = puzzled(app);
   const std::vector<std::string> given = command.remaining();
   if (!given.empty() && given[0].starts_with('-')) {
-    return no_option(command, given[0]);
+    return no_option(app, command, given[0]);
   }
   std::vector<std::string> names;
   for (const CLI::App* one : command.get_subcommands(nullptr)) {

@@ -5,6 +5,7 @@ Run as: python3 tests/cli/probe_test.py PATH_TO_SLUICE [unittest options]
 """
 
 import json
+import os
 
 from harness import COLLECTIVE, CliTest, SIMULATED, main, needs_mpi
 
@@ -71,6 +72,9 @@ class Probe(CliTest):
         self.fails("probe", "--out", self.folder / "none" / "net.json", says=("--out", "none/net.json", "No such file"))
         self.fails("probe", "--out", self.folder, says=("--out", "must be a file"))
         self.fails("probe", "--out", "", says=("--out", "must be a file"))
+        fifo = self.folder / "fifo"
+        os.mkfifo(fifo)
+        self.fails("probe", "--out", fifo, says=("--out", "must be a file"))
 
     def test_one_rank(self):
         self.fails("probe", "--workers", "1", "--out", self.folder / "net.json", says=("at least 2", "got 1"))

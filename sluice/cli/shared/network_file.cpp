@@ -15,7 +15,8 @@ namespace sluice {
 
 void check_network_file(const std::string& path) {
   std::error_code ignored;
-  require(!path.empty() && !std::filesystem::is_directory(path, ignored),
+  require(!path.empty() && (!std::filesystem::exists(path, ignored) ||
+                            std::filesystem::is_regular_file(path, ignored)),
           "[probe] --out must be a file, got '", path,
           "'; network.json would do");
   const std::string partial = path + ".partial";  // see AtomicFile
