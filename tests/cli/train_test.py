@@ -342,6 +342,17 @@ class BadInput(TrainTest):
                 path.write_text(text)
                 self.fails("--config", "c.json", says=says)
 
+    def test_pipes_and_holes(self):
+        """What would be waited for, or read, for ever."""
+        os.mkfifo(self.folder / "pipe.json")
+        with open(self.folder / "hole.json", "wb") as hole:
+            hole.truncate(6 << 30)
+        for flag in ("--config", "--plan"):
+            self.fails(*THREADS, "--max-steps", 2, flag, "pipe.json", says=("pipe.json", "it is a pipe"))
+            self.fails(*THREADS, "--max-steps", 2, flag, "hole.json", says=("hole.json", "at most 67108864 bytes"))
+        os.mkfifo(self.folder / "test_batch.bin")
+        self.fails("--dataset", "cifar10", "--data-dir", ".", "--engine", "threads", says="test_batch.bin")
+
     def test_loss_that_is_not_finite(self):
         wild = (*THREADS, "--sparsifier", "none", "--optimizer", "sgd:momentum=0", "--lr", "1e9", "--max-steps", 60)
         self.fails(*wild, "--out", "a", "--nonfinite", "stop", says=("--nonfinite skip", "--lr"))
