@@ -285,6 +285,27 @@ class Checkpoints(TrainTest):
         done = self.fails("--resume", "a", "--engine", "mpi", says=("model.ckpt", "host", "process"), lines=2)
         self.assertTrue(done.stderr.endswith("[launch] all of 2 ranks must end well\n"), "a rank says why: none was killed")
 
+    def test_files_that_do_not_belong_together(self):
+        job = (*THREADS, "--checkpoint-every", 2, "--max-steps", 4)
+        self.train(*job, "--out", "a")
+        self.train(*job, "--out", "b")
+        old, new = (self.folder / f"a/checkpoints/step-0000000{step}" for step in (2, 4))
+        first, second = (new / f"rank-{rank}.ckpt" for rank in (0, 1))
+        here, there = first.read_bytes(), second.read_bytes()
+        for part, content, says in ((first, there, "is of rank 1 of 2 ranks"),
+                                    (second, (old / second.name).read_bytes(), "is of rank 1 of 2 ranks after step 2"),
+                                    (new / "model.ckpt", (self.folder / "b/checkpoints/step-00000004/model.ckpt").read_bytes(),
+                                     "of all 2 ranks after step 4 of run")):
+            with self.subTest(says=says):
+                before = part.read_bytes()
+                part.write_bytes(content)
+                self.fails("--resume", new, "--max-steps", 6, says=(str(part), says, "put the files"))
+                part.write_bytes(before)
+        first.write_bytes(there)
+        second.write_bytes(here)
+        self.fails("--resume", new, "--max-steps", 6, says="is of rank")
+        self.assertTrue((new / "manifest.json").exists())
+
     def test_auto(self):
         self.train(*THREADS, "--max-steps", 2, "--out", "a", "--resume", "auto")
         self.assertEqual(self.train(*THREADS, "--max-steps", 4, "--out", "a", "--resume", "auto")["steps"], 4)

@@ -9,7 +9,6 @@
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/config/config.h"
-#include "sluice/run/checkpoint.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/metrics.h"
 #include "sluice/run/rank_part.h"
@@ -39,93 +38,6 @@ TEST(Inherit, KeepsTheMeanOverRanks) {
             << old << " ranks to " << now;
       }
     }
-  }
-}
-
-GradientSync::State state_of_rank(std::size_t rank) {
-  const auto r = static_cast<float>(rank);
-  GradientSync::State state;
-  state.residual = {r, 2 * r, -3, 0.5F};
-  state.momentum = {0.1F, r, r, r};
-  state.rules = {std::vector(3, std::byte{7}), {}};
-  state.collectives = {{1.5, 2.5}, {}};
-  return state;
-}
-
-TEST(RankPart, SurvivesAFile) {
-  const TempFolder folder;
-  const std::string path = rank_part_path(folder.path(), 3);
-  write_rank_part(path, state_of_rank(3));
-  const GradientSync::State again = read_rank_part(path);
-  EXPECT_EQ(again.residual, state_of_rank(3).residual);
-  EXPECT_EQ(again.momentum, state_of_rank(3).momentum);
-  EXPECT_EQ(again.rules, state_of_rank(3).rules);
-  EXPECT_EQ(again.collectives, state_of_rank(3).collectives);
-}
-
-// Its checksums are right, and yet it is none of ours: bytes where floats are
-// due would have been copied past the end of what was allocated.
-TEST(RankPart, RefusesOtherTypesAndSizes) {
-  const TempFolder folder;
-  const std::string path = rank_part_path(folder.path(), 0);
-  const std::vector<float> four(4);
-  const auto bytes = std::as_bytes(std::span(four));
-  const auto write = [&](const char* residual, std::int64_t elements,
-                         std::size_t size, const char* rules) {
-    const StoredTensor tensors[] = {
-        {"residual", residual, {elements}, bytes.first(size)},
-        {"momentum", "float32", {0}, {}},
-        {"rules", "uint8", {4}, bytes.first(4)},
-        {"collectives", "float64", {0}, {}}};
-    Checkpoint::write(
-        path, concat("{\"rules\": ", rules, ", \"collectives\": []}"), tensors);
-  };
-  write("float32", 4, 16, "[4]");
-  EXPECT_EQ(read_rank_part(path).residual.size(), 4U);
-  write("uint8", 15, 15, "[4]");
-  EXPECT_CONTAINS(message_of<std::runtime_error>([&] { read_rank_part(path); }),
-                  "'residual' must be float32, is uint8");
-  for (const char* rules : {"[5]", "[-1, 5]", "[\"x\"]", "7"}) {
-    write("float32", 4, 16, rules);
-    EXPECT_THROW(read_rank_part(path), std::runtime_error) << rules;
-  }
-}
-
-TEST(RankPart, RefusesADeepHeader) {
-  const TempFolder folder;
-  const std::string path = rank_part_path(folder.path(), 0);
-  Checkpoint::write(path,
-                    concat("{\"rules\": ", std::string(1000, '['),
-                           std::string(1000, ']'), "}"),
-                    {});
-  EXPECT_CONTAINS(message_of<std::runtime_error>([&] { read_rank_part(path); }),
-                  "at most 64 levels deep");
-}
-
-TEST(RankPart, KeepsWhatIsOwedWithOtherRanks) {
-  constexpr std::size_t kOld = 4;
-  const TempFolder folder;
-  std::vector<double> owed(4, 0);
-  for (std::size_t r = 0; r < kOld; ++r) {
-    const GradientSync::State state = state_of_rank(r);
-    write_rank_part(rank_part_path(folder.path(), r), state);
-    for (std::size_t i = 0; i < 4; ++i) {
-      owed[i] += static_cast<double>(state.residual[i]) / kOld;
-    }
-  }
-  for (const std::size_t now : {1, 2, 3, 4, 6}) {
-    std::vector<double> sum(4, 0);
-    for (std::size_t r = 0; r < now; ++r) {
-      const auto state = read_rank_parts(folder.path(), kOld, r, now);
-      ASSERT_EQ(state.momentum.size(), 4);
-      EXPECT_EQ(state.momentum[0], 0.1F);  // as replicas must agree
-      EXPECT_EQ(state.rules.empty(), now != kOld);
-      for (std::size_t i = 0; i < 4; ++i) {
-        sum[i] +=
-            static_cast<double>(state.residual[i]) / static_cast<double>(now);
-      }
-    }
-    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(sum[i], owed[i], 1e-6);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "sluice/torch/train/checkpointing.h"
 
+#include <cstring>
+
 #include "sluice/core/ensure.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/rank_part.h"
@@ -8,12 +10,20 @@
 namespace sluice {
 namespace {
 
-void write_parts(const Session& session, const std::string& folder,
-                 double best_accuracy) {
-  write_rank_part(rank_part_path(folder, session.comm.rank()),
-                  session.sync->save());
-  if (!session.is_first()) return;
+// Digests of what a rank has written.
+struct Written {
+  std::uint64_t part = 0;
+  std::uint64_t model = 0;  // of rank 0
+};
+
+Origin origin_of(const Session& session) {
+  return {session.run, session.progress.done, session.comm.size()};
+}
+
+std::uint64_t write_model(const Session& session, const std::string& folder,
+                          double best_accuracy) {
   ModelFile file;
+  file.run = session.run;
   file.progress = session.progress;
   file.ranks = session.comm.size();
   file.threads = session.threads;
@@ -25,7 +35,32 @@ void write_parts(const Session& session, const std::string& folder,
   file.parameters = session.model.parameters;
   file.buffers = session.model.buffers;
   file.optimizer = session.optimizer->state();
-  write_model_file(model_file_path(folder), file);
+  return write_model_file(model_file_path(folder), file);
+}
+
+Written write_parts(const Session& session, const std::string& folder,
+                    double best_accuracy) {
+  Origin origin = origin_of(session);
+  origin.rank = session.comm.rank();
+  Written written;
+  written.part = write_rank_part(rank_part_path(folder, origin.rank),
+                                 session.sync->save(), origin);
+  if (session.is_first()) {
+    written.model = write_model(session, folder, best_accuracy);
+  }
+  return written;
+}
+
+// On rank 0, of what all ranks have written.
+Manifest manifest_of(const Session& session, const std::vector<Bytes>& all) {
+  Manifest manifest(origin_of(session));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    Written written;
+    std::memcpy(&written, all[r].data(), sizeof(written));
+    manifest.add(rank_part_path("", r).substr(1), written.part);
+    if (r == 0) manifest.add(model_file_path("").substr(1), written.model);
+  }
+  return manifest;
 }
 
 }  // namespace
@@ -46,7 +81,9 @@ std::optional<SavedRun> find_saved_run(Communicator& comm,
                  "[resume] expected a run folder with a checkpoint in it, got "
                  "'",
                  resume, "'; --resume auto starts a new run if there is none");
-          saved.model = read_model_file(model_file_path(saved.folder));
+          saved.manifest = Manifest::read(saved.folder);
+          saved.model =
+              read_model_file(model_file_path(saved.folder), saved.manifest);
           check_compatible(saved.model, config);
         }));
   return saved;
@@ -58,8 +95,9 @@ void load_saved_run(SavedRun& saved, Session& session) {
   copy_into("resume", file.buffers, session.model.buffers);
   session.optimizer->load_state(file.optimizer);
   session.schedule->load_state(file.schedule);
-  GradientSync::State state = read_rank_parts(
-      saved.folder, file.ranks, session.comm.rank(), session.comm.size());
+  GradientSync::State state =
+      read_rank_parts(saved.folder, saved.manifest, file.ranks,
+                      session.comm.rank(), session.comm.size());
   const Plan old = plan_from_json(file.plan, session.model.names);
   if (!(old == session.model.plan)) {
     state.rules.clear();
@@ -85,9 +123,16 @@ std::string save_checkpoint(Session& session, double best_accuracy) {
     on_all([&] {
       if (session.is_first()) store.begin(step);
     });
-    on_all([&] { write_parts(session, store.partial(step), best_accuracy); });
+    Written written;
     on_all([&] {
-      if (session.is_first()) folder = store.publish(step);
+      written = write_parts(session, store.partial(step), best_accuracy);
+    });
+    const auto all = gather_at_first(comm, "checkpoint", step,
+                                     std::as_bytes(std::span(&written, 1)));
+    on_all([&] {
+      if (!session.is_first()) return;
+      manifest_of(session, all).write(store.partial(step));
+      folder = store.publish(step);
     });
   } catch (const AgreedError& e) {
     if (session.is_first()) store.discard(step);

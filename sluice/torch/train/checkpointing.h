@@ -12,6 +12,7 @@ namespace sluice {
 // A checkpoint to go on from.
 struct SavedRun {
   std::string folder;
+  Manifest manifest;
   ModelFile model;
 };
 

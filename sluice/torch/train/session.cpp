@@ -20,6 +20,9 @@ Session::Session(const TrainConfig& how, Communicator& ranks,
   const auto on_all = [&](auto&& part) {
     agree(comm, "start", progress.done, problem_of(part));
   };
+  // A run goes on under its number.
+  run = saved != nullptr && !saved->run.empty() ? saved->run : new_run_id();
+  run = broadcast_first(comm, "start", progress.done, run);
   set_threads(saved);
   on_all([&] { load_data(); });
   compare_data();
