@@ -310,6 +310,57 @@ class Checkpoints(TrainTest):
         self.train(*THREADS, "--max-steps", 2, "--out", "a", "--resume", "auto")
         self.assertEqual(self.train(*THREADS, "--max-steps", 4, "--out", "a", "--resume", "auto")["steps"], 4)
 
+    def test_auto_finds_the_newest_whole_checkpoint(self):
+        job = (*THREADS, "--lr-schedule", "constant", "--checkpoint-every", 2, "--resume", "auto")
+        whole = self.train(*job, "--max-steps", 6, "--out", "whole")
+        self.train(*job, "--max-steps", 4, "--out", "a")
+        checkpoints = self.folder / "a/checkpoints"
+        latest = checkpoints / "latest"
+        for i, (content, says) in enumerate(((None, "latest' cannot be read: No such file"), ("", "latest' is empty"),
+                                             ("step-00000009\n", "names 'step-00000009', which is no checkpoint here"))):
+            with self.subTest(says=says):
+                shutil.copytree(self.folder / "a", self.folder / f"copy{i}")
+                latest = self.folder / f"copy{i}/checkpoints/latest"
+                latest.unlink() if content is None else latest.write_text(content)
+                done = self.run_program(*job, "--max-steps", 6, "--out", f"copy{i}", "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(says, done.stderr)
+                self.assertIn(f"resumed after step 4 from copy{i}/checkpoints/step-00000004", done.stderr)
+                self.assertEqual(json.loads(done.stdout)["weights"], whole["weights"])
+
+        part = checkpoints / "step-00000004/rank-1.ckpt"
+        part.write_bytes(part.read_bytes()[:-100])
+        done = self.run_program(*job, "--max-steps", 6, "--out", "a", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("[resume] passed over: [read_checkpoint] 'a/checkpoints/step-00000004/rank-1.ckpt'", done.stderr)
+        self.assertIn("resumed after step 2 from", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["weights"], whole["weights"])
+        self.assertEqual(set(os.listdir(checkpoints)),
+                         {"latest", "step-00000004", "step-00000006", "step-00000004.abandoned"})
+
+        for path in checkpoints.glob("step-*/model.ckpt"):
+            path.write_bytes(b"x")
+        before = sorted(checkpoints.rglob("*"))
+        self.fails(*job, "--max-steps", 6, "--out", "a", says=("none of 2 checkpoints can be read", "--overwrite"))
+        self.assertEqual(sorted(checkpoints.rglob("*")), before)
+
+    def test_an_older_step_is_kept(self):
+        job = (*THREADS, "--lr-schedule", "constant", "--checkpoint-every", 2)
+        self.train(*job, "--max-steps", 6, "--keep", 3, "--out", "a")
+        done = self.run_program("--resume", "a/checkpoints/step-00000002", "--max-steps", 4, "--keep", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for step in (4, 6):
+            self.assertIn(f"a/checkpoints/step-0000000{step}.abandoned; remove it when nobody needs it", done.stdout)
+        self.assertEqual(set(os.listdir(self.folder / "a/checkpoints")),
+                         {"latest", "step-00000002", "step-00000004", "step-00000004.abandoned",
+                          "step-00000006.abandoned"})
+        self.assertEqual(self.latest("a"), "step-00000004")
+
+    def test_checkpoints_without_a_configuration_are_a_run(self):
+        self.train(*THREADS, "--max-steps", 2, "--out", "a")
+        (self.folder / "a/config.json").unlink()
+        self.fails(*THREADS, "--max-steps", 4, "--out", "a", says=("has a run in it", "--resume"))
+
 
 class BadInput(TrainTest):
     def test_flags(self):

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "files.h"
 #include "ranks.h"
@@ -87,6 +88,65 @@ TEST(CheckpointStore, ReplacesAStepThatIsThere) {
   put(store, 10, "new");
   EXPECT_EQ(content(CheckpointStore::find(run.path())), "new");
   EXPECT_FALSE(std::filesystem::exists(store.partial(10)));
+}
+
+TEST(CheckpointStore, FindsTheNewestWithoutHelp) {
+  const TempFolder run;
+  const CheckpointStore store(run.path(), 9);
+  for (const std::uint64_t step : {9, 10, 100'000'000}) put(store, step, "x");
+  const std::string latest = run / "checkpoints/latest";
+  const std::string newest = run / "checkpoints/step-100000000";
+  const auto note = [&] {
+    const auto found = CheckpointStore::find_all(run.path());
+    EXPECT_EQ(found.folders,
+              (std::vector{newest, run / "checkpoints/step-00000010",
+                           run / "checkpoints/step-00000009"}));
+    return found.note;
+  };
+  EXPECT_EQ(note(), "");
+  write_text(latest, "");
+  EXPECT_EQ(note(), "'" + latest + "' is empty");
+  write_text(latest, "step-00000011\n");
+  EXPECT_CONTAINS(note(), "names 'step-00000011', which is no checkpoint here");
+  write_text(latest, "step-../../../elsewhere\n");
+  EXPECT_CONTAINS(note(), "which is no checkpoint here");
+  std::filesystem::remove(latest);
+  EXPECT_CONTAINS(note(), "cannot be read: No such file or directory");
+  write_text(latest, "step-00000010\n");
+  EXPECT_EQ(CheckpointStore::find(run.path()),
+            run / "checkpoints/step-00000010");
+}
+
+TEST(CheckpointStore, SetsAsideWhatARunDoesNotGoOnFrom) {
+  const TempFolder run;
+  const CheckpointStore store(run.path(), 2);
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(run / "checkpoints")) {
+      all.insert(entry.path().filename());
+    }
+    return all;
+  };
+  put(store, 10, "first");
+  put(store, 20, "lost");
+  EXPECT_EQ(store.go_on_from(run / "checkpoints/step-00000010/"),
+            std::vector{run / "checkpoints/step-00000020.abandoned"});
+  EXPECT_EQ(content(CheckpointStore::find(run.path())), "first");
+  put(store, 15, "x");
+  put(store, 20, "lost as well");
+  EXPECT_EQ(store.go_on_from(run / "checkpoints/step-00000015"),
+            std::vector{run / "checkpoints/step-00000020.abandoned-2"});
+  put(store, 18, "x");
+  EXPECT_EQ(names(),
+            (std::set<std::string>{"latest", "step-00000015", "step-00000018",
+                                   "step-00000020.abandoned",
+                                   "step-00000020.abandoned-2"}));
+  // From another run folder: nothing here is what it goes on from.
+  const TempFolder other;
+  put(CheckpointStore(other.path(), 1), 15, "x");
+  EXPECT_EQ(store.go_on_from(other / "checkpoints/step-00000015").size(), 2U);
+  EXPECT_EQ(CheckpointStore::find(run.path()), "");
 }
 
 TEST(Agree, ThrowsOnAllRanksWhatOneSays) {

@@ -1,6 +1,7 @@
 #include "sluice/torch/train/checkpointing.h"
 
 #include <cstring>
+#include <sstream>
 
 #include "sluice/core/ensure.h"
 #include "sluice/run/checkpoint_store.h"
@@ -63,6 +64,54 @@ Manifest manifest_of(const Session& session, const std::vector<Bytes>& all) {
   return manifest;
 }
 
+// Rank 0's, on all ranks.
+std::vector<std::string> lines_of_first(Communicator& comm,
+                                        const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  std::istringstream in(broadcast_first(comm, "resume", 0, text));
+  std::vector<std::string> all;
+  for (std::string line; std::getline(in, line);) all.push_back(line);
+  return all;
+}
+
+SavedRun read_saved_run(const std::string& folder, const Communicator& comm) {
+  SavedRun saved;
+  saved.folder = folder;
+  const Manifest manifest = Manifest::read(folder);
+  saved.model = read_model_file(model_file_path(folder), manifest);
+  saved.kept = read_rank_parts(folder, manifest, saved.model.ranks, comm.rank(),
+                               comm.size());
+  return saved;
+}
+
+// Each rank reads what it needs, so that together they have seen all of it.
+SavedRun read_first_whole(Communicator& comm,
+                          const std::vector<std::string>& folders) {
+  std::vector<std::string> notes;
+  std::string first;
+  for (const std::string& folder : folders) {
+    SavedRun saved;
+    try {
+      agree(comm, "resume", 0,
+            problem_of([&] { saved = read_saved_run(folder, comm); }));
+    } catch (const AgreedError& e) {
+      if (folders.size() == 1) throw;
+      if (first.empty()) first = e.what();
+      notes.push_back(concat("[resume] passed over: ", e.what()));
+      continue;
+    }
+    saved.notes = std::move(notes);
+    return saved;
+  }
+  throw AgreedError(
+      concat("[resume] none of ", folders.size(),
+             " checkpoints can be read, so none is replaced either; the first "
+             "of them: ",
+             first, "; --overwrite begins anew"),
+      0);
+}
+
 }  // namespace
 
 std::optional<SavedRun> find_saved_run(Communicator& comm,
@@ -70,22 +119,27 @@ std::optional<SavedRun> find_saved_run(Communicator& comm,
                                        const std::string& resume) {
   if (resume.empty()) return std::nullopt;
   const bool if_any = resume == "auto";
-  SavedRun saved;
-  if (comm.rank() == 0) {
-    saved.folder = CheckpointStore::find(if_any ? config.out : resume);
-  }
-  saved.folder = broadcast_first(comm, "resume", 0, saved.folder);
-  if (saved.folder.empty() && if_any) return std::nullopt;
+  CheckpointStore::Found found;
   agree(comm, "resume", 0, problem_of([&] {
-          ensure(!saved.folder.empty(),
+          if (comm.rank() != 0) return;
+          found = CheckpointStore::find_all(if_any ? config.out : resume);
+        }));
+  found.folders = lines_of_first(comm, found.folders);
+  if (found.folders.empty() && if_any) return std::nullopt;
+  agree(comm, "resume", 0, problem_of([&] {
+          ensure(!found.folders.empty(),
                  "[resume] expected a run folder with a checkpoint in it, got "
                  "'",
                  resume, "'; --resume auto starts a new run if there is none");
-          saved.manifest = Manifest::read(saved.folder);
-          saved.model =
-              read_model_file(model_file_path(saved.folder), saved.manifest);
-          check_compatible(saved.model, config);
         }));
+  SavedRun saved = read_first_whole(comm, found.folders);
+  if (!found.note.empty()) {
+    saved.notes.insert(saved.notes.begin(),
+                       concat("[resume] ", found.note,
+                              "; looked for the newest whole checkpoint"));
+  }
+  agree(comm, "resume", 0,
+        problem_of([&] { check_compatible(saved.model, config); }));
   return saved;
 }
 
@@ -95,18 +149,27 @@ void load_saved_run(SavedRun& saved, Session& session) {
   copy_into("resume", file.buffers, session.model.buffers);
   session.optimizer->load_state(file.optimizer);
   session.schedule->load_state(file.schedule);
-  GradientSync::State state =
-      read_rank_parts(saved.folder, saved.manifest, file.ranks,
-                      session.comm.rank(), session.comm.size());
+  GradientSync::State& state = saved.kept;
   const Plan old = plan_from_json(file.plan, session.model.names);
   if (!(old == session.model.plan)) {
     state.rules.clear();
     state.collectives.clear();
   }
   session.sync->load(state);
+  state = {};
   file.parameters.clear();
   file.buffers.clear();
   file.optimizer.clear();
+}
+
+void abandon_others(SavedRun& saved, const Session& session) {
+  if (!session.is_first()) return;
+  const CheckpointStore store(session.config.out, 1);
+  for (const std::string& folder : store.go_on_from(saved.folder)) {
+    saved.notes.push_back(
+        concat("[resume] set aside, since the run goes on from ", saved.folder,
+               ": ", folder, "; remove it when nobody needs it"));
+  }
 }
 
 std::string save_checkpoint(Session& session, double best_accuracy) {

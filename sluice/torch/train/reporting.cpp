@@ -50,6 +50,7 @@ void Reporting::say_what_begins() {
 
 void Reporting::say_what_goes_on(const SavedRun& saved) {
   const Session& s = session_;
+  for (const std::string& note : saved.notes) say(note);
   say(concat("resumed after step ", s.progress.done, " from ", saved.folder));
   if (saved.model.data != 0 && saved.model.data != s.data) {
     say("the data are not those of the checkpoint: epochs have another order");
