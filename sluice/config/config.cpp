@@ -79,6 +79,9 @@ ParamList params_of(TrainConfig& c) {
       {"collective", &c.collective, "how it is summed"},
       {"dense_collective", &c.dense_collective,
        "the same for tensors that stay dense: dense or dense-bf16"},
+      {"network", &c.network,
+       "what collective auto chooses by: nominal numbers, ALPHA,RATE as in "
+       "50us,1Gbit, or measured at the start, which does not repeat"},
       {"plan", &c.plan,
        "what travels together: layerwise, single, size=BYTES or a plan.json"},
       {"dense", &c.dense, "names of tensors to keep dense; *, ? and commas"},

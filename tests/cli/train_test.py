@@ -53,7 +53,7 @@ class TrainTest(RunTest):
         size = struct.unpack_from("<Q", data, 16)[0]
         for entry in json.loads(data[32:32 + size])["tensors"]:
             if entry["name"] == tensor:
-                width = {"float32": 4, "uint8": 1}[entry["dtype"]]
+                width = {"float32": 4, "float64": 8, "uint8": 1}[entry["dtype"]]
                 begin = 32 + size + entry["offset"]
                 return data[begin:begin + width * entry["dims"][0]]
         self.fail(f"no tensor {tensor}")
@@ -100,6 +100,31 @@ class Runs(TrainTest):
         other = self.train(*THREADS, "--max-steps", 6, "--out", "c", "--seed", 2)
         self.assertEqual(first["weights"], again["weights"])
         self.assertNotEqual(first["weights"], other["weights"])
+
+    def test_defaults_repeat(self):
+        """Three workers: the order of two summands does not matter."""
+        job = ("--model", "mlp:widths=64", "--dataset", "synthetic:train=4000,test=200", "--workers", 3)
+        weights = set()
+        for engine in ("threads", "mpi"):
+            for i in range(2):
+                run = f"{engine}{i}"
+                weights.add((engine, self.train(*job, "--engine", engine, "--max-steps", 6, "--out", run)["weights"]))
+                # What it chose by, as it stands in the configuration and in what 'auto' keeps.
+                config = json.loads((self.folder / run / "config.json").read_text())
+                self.assertEqual(config["network"], "20us,10Gbit")
+                alpha, beta = struct.unpack_from("<2d", self.kept(run, 6, "collectives"))
+                self.assertAlmostEqual(alpha / 20e-6, 1)
+                self.assertAlmostEqual(beta / 0.8e-9, 1)
+        self.assertEqual(len(weights), 2)
+        done = self.run_program(*job, "--engine", "threads", "--max-steps", 2, "--out", "c", "--network", "measured")
+        self.assertIn("this run does not repeat bit for bit", done.stdout)
+        self.fails(*job, "--engine", "threads", "--network", "fast", says=("--network", "'fast'", "50us,1Gbit"))
+
+    def test_other_threads_change_bits(self):
+        self.train(*THREADS, "--max-steps", 2, "--out", "a", "--threads", 1)
+        done = self.run_program("--resume", "a", "--max-steps", 3, "--threads", 2)
+        self.assertIn("1 threads per worker before, 2 now", done.stdout)
+        self.assertIn("--threads 1 keeps them", done.stdout)
 
     def test_one_worker_dense(self):
         done = self.train("--model", "logistic", "--dataset", "synthetic:train=4000,test=200", "--workers", 1,
