@@ -223,7 +223,7 @@ Json to_json(const std::vector<Point>& points) {
 
 Json Probe::measure_allreduce() {
   constexpr std::uint64_t kTrials = 5;  // in which it chooses its way
-  Dense dense({});
+  Dense dense({"measured"});
   std::vector<float> values(1'000'000);
   for (std::uint64_t i = 0; i < kTrials; ++i) {
     dense.sum(comm_, step_++, values, values, {});

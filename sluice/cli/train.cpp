@@ -6,9 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "sluice/cli/commands.h"
@@ -19,6 +17,7 @@
 #include "sluice/config/preset.h"
 #include "sluice/config/recipe.h"
 #include "sluice/core/error.h"
+#include "sluice/core/input_file.h"
 #include "sluice/run/ranks.h"
 #include "sluice/torch/train/trainer.h"
 
@@ -94,12 +93,10 @@ struct Options {
 };
 
 std::string read_text(const std::string& path) {
-  std::ifstream file(path);
-  require(file.good(), "[train] --config must be a readable file, got '", path,
-          "'");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  const std::string problem = why_no_file(path);
+  require(problem.empty(), "[train] --config must be a readable file, got '",
+          path, "': ", problem);
+  return read_text_file("train", path);
 }
 
 std::string flag_value(const Options& o, std::string_view name) {

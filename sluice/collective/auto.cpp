@@ -89,7 +89,9 @@ std::vector<double> Auto::save() const {
 }
 
 void Auto::load(std::span<const double> values) {
-  if (values.size() < 6) return;
+  // A checkpoint may say anything.
+  const auto is_count = [](double v) { return v >= 0 && v <= 0x1p53; };
+  if (values.size() < 6 || !is_count(values[5])) return;
   network_ = {values[0], values[1]};
   selected_ = values[2];
   u_ = values[3];
@@ -99,7 +101,7 @@ void Auto::load(std::span<const double> values) {
   last_skew_ = skew_;
   values = values.subspan(6);
   for (const auto& algorithm : algorithms_) {
-    if (values.empty()) return;
+    if (values.empty() || !is_count(values[0])) return;
     const auto size = static_cast<std::size_t>(values[0]);
     values = values.subspan(1);
     if (size > values.size()) return;

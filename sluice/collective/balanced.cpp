@@ -1,5 +1,6 @@
 #include "sluice/collective/balanced.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "sluice/collective/patterns.h"
@@ -70,7 +71,12 @@ std::vector<double> Balanced::save() const {
 }
 
 void Balanced::load(std::span<const double> values) {
-  if (values.size() != 3) return;
+  // A checkpoint may say anything.
+  const bool sound = values.size() == 3 &&
+                     std::all_of(values.begin(), values.end(), [](double v) {
+                       return v >= 0 && v <= 0x1p53;
+                     });
+  if (!sound) return;
   selected_ = static_cast<std::uint64_t>(values[0]);
   u_ = static_cast<std::uint64_t>(values[1]);
   steps_ = static_cast<std::uint64_t>(values[2]);

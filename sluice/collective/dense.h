@@ -5,7 +5,7 @@
 namespace sluice {
 
 // The dense baseline: all n elements by a pipelined ring or by the engine's own
-// all-reduce, whichever is faster.
+// all-reduce. They add in other orders, so which of them it is changes bits.
 class Dense final : public DenseAllreduce {
  public:
   static constexpr std::string_view kName = "dense";
@@ -17,9 +17,10 @@ class Dense final : public DenseAllreduce {
   static ParamList list(Params& p) {
     return {{.name = "by",
              .value = &p.by,
-             .doc = "a pipelined ring, the engine's own all-reduce, or (auto) "
-                    "the one that was faster in the first steps",
-             .choices = {"auto", "ring", "native"}}};
+             .doc = "a pipelined ring, the engine's own all-reduce, the one "
+                    "that suits the size (auto), or (measured) the one that "
+                    "was faster in the first steps, which does not repeat",
+             .choices = {"auto", "ring", "native", "measured"}}};
   }
 
   explicit Dense(const Params& params) : params_(params) {}
@@ -28,13 +29,13 @@ class Dense final : public DenseAllreduce {
   std::vector<double> save() const override;
   void load(std::span<const double> values) override;
 
-  // How it sums: "ring", "native", or "" while it still tries both.
+  // How it sums: "ring", "native", or "" before that is decided.
   std::string_view by() const;
 
  private:
   void sum_now(Communicator& comm, std::span<const float> in,
                std::span<float> out, std::span<float> remainders) override;
-  bool take_native(Communicator& comm);
+  bool take_native(Communicator& comm, std::size_t n);
 
   Params params_;
   std::uint64_t committed_ = 0;

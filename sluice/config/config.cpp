@@ -4,13 +4,9 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "sluice/collective/sparse_allreduce.h"
-#include "sluice/config/lr_schedule.h"
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
 #include "sluice/core/nearest_name.h"
-#include "sluice/sparsify/schedule.h"
-#include "sluice/sparsify/sparsifier.h"
 
 namespace sluice {
 namespace {
@@ -83,6 +79,9 @@ ParamList params_of(TrainConfig& c) {
       {"collective", &c.collective, "how it is summed"},
       {"dense_collective", &c.dense_collective,
        "the same for tensors that stay dense: dense or dense-bf16"},
+      {"network", &c.network,
+       "what collective auto chooses by: nominal numbers, ALPHA,RATE as in "
+       "50us,1Gbit, or measured at the start, which does not repeat"},
       {"plan", &c.plan,
        "what travels together: layerwise, single, size=BYTES or a plan.json"},
       {"dense", &c.dense, "names of tensors to keep dense; *, ? and commas"},
@@ -136,7 +135,7 @@ void change_by_json(TrainConfig& config, std::string_view where,
   for (const auto& [key, value] : json.items()) {
     const bool known =
         std::any_of(params.begin(), params.end(),
-                    [&](const Param& p) { return p.name == key; });
+                    [&name = key](const Param& p) { return p.name == name; });
     require(known, "[", where, "] no key '", key, "'; did you mean '",
             nearest(params, key), "'?");
     require(value.is_primitive() && !value.is_null(), "[", where, "] '", key,
@@ -145,20 +144,6 @@ void change_by_json(TrainConfig& config, std::string_view where,
     set_param(params, where, key,
               value.is_string() ? value.get<std::string>() : value.dump());
   }
-}
-
-void check_config(const TrainConfig& c) {
-  if (c.sparsifier != "none") {
-    make_sparsifier(c.sparsifier);
-    make_collective(c.collective);
-  }
-  make_collective(c.dense_collective);
-  DensitySchedule(c.density_schedule, c.density);
-  // How long the run is depends on the data.
-  make_lr_schedule(c.lr_schedule, {.base = c.lr, .epochs = 1e9});
-  parse_every("checkpoint_every", c.checkpoint_every);
-  parse_every("eval_every", c.eval_every);
-  parse_step_range(c.trace);
 }
 
 std::string difference(TrainConfig a, TrainConfig b) {

@@ -33,6 +33,7 @@ struct TrainConfig {
   std::string values = "fp32";
   std::string collective = "auto";
   std::string dense_collective = "dense";
+  std::string network = "nominal";
   std::string plan = "size=1M";
   std::string dense;
   std::string no_feedback;

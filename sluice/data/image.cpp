@@ -11,11 +11,10 @@
 namespace sluice {
 
 void check_extent(const Extent& extent) {
-  // More is rather a damaged header than a photograph.
-  constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
   if (extent.width * extent.height <= kMostPixels) return;
   throw BrokenImage(concat("it says that it has ", extent.width, " x ",
-                           extent.height, " pixels"));
+                           extent.height, " pixels, at most ", kMostPixels,
+                           " may be"));
 }
 
 std::unique_ptr<ImageReader> open_image(std::span<const std::uint8_t> bytes) {

@@ -64,6 +64,11 @@ class ImageReader {
   virtual void read(const Box& part, double shrink, Pixels& out) = 0;
 };
 
+// What an image may have; more is rather a damaged or a hostile file than a
+// photograph, and all of it may have to be decoded.
+inline constexpr std::int64_t kMostPixels = 100'000'000;
+inline constexpr std::size_t kMostImageBytes = std::size_t{256} << 20;
+
 // For readers: throws BrokenImage if a header asks for too many pixels.
 void check_extent(const Extent& extent);
 

@@ -1,12 +1,15 @@
 #include "sluice/data/image_folder.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
-#include <memory>
+#include <new>
 #include <optional>
 
 #include "sluice/core/ensure.h"
@@ -119,30 +122,54 @@ struct Workspace {
   std::int64_t size = 0;
 };
 
-// A file that cannot be read is a broken image, too.
+// Gives back, after an image, what ordinary ones do not need.
+class Tidy {
+ public:
+  explicit Tidy(Workspace& work) : work_(work) {}
+  ~Tidy() {
+    constexpr std::size_t kMuch = std::size_t{64} << 20;
+    if (work_.file.size() > kMuch) work_.file = {};
+    if (work_.pixels.bytes.size() > kMuch) work_.pixels.bytes = {};
+  }
+  Tidy(const Tidy&) = delete;
+  Tidy& operator=(const Tidy&) = delete;
+
+ private:
+  Workspace& work_;
+};
+
+// A file that cannot be read is a broken image, too. Not blocking: a pipe opens
+// at once, and is then seen to be one.
 std::span<const std::uint8_t> read_into(const std::string& path,
                                         std::vector<std::uint8_t>& bytes) {
-  struct Closer {
-    void operator()(std::FILE* file) const { std::fclose(file); }
+  const auto check = [](bool ok) {
+    if (!ok) throw BrokenImage(std::strerror(errno));
   };
-  errno = 0;
-  const std::unique_ptr<std::FILE, Closer> file(
-      std::fopen(path.c_str(), "rbe"));
-  if (file == nullptr) throw BrokenImage(std::strerror(errno));
-  // The buffer here is as good as another one.
-  std::setvbuf(file.get(), nullptr, _IONBF, 0);
-  constexpr std::size_t kAtFirst = std::size_t{1} << 18;
-  if (bytes.size() < kAtFirst) bytes.resize(kAtFirst);
-  std::size_t size = 0;
-  while (true) {
-    const std::size_t n =
-        std::fread(bytes.data() + size, 1, bytes.size() - size, file.get());
-    size += n;
-    if (size < bytes.size()) break;
-    bytes.resize(2 * bytes.size());
+  struct File {
+    ~File() {
+      if (fd >= 0) close(fd);
+    }
+    int fd;
+  };
+  const File file{open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  struct stat status = {};
+  check(file.fd >= 0 && fstat(file.fd, &status) == 0);
+  if (!S_ISREG(status.st_mode)) throw BrokenImage("it is no file");
+  const auto size = static_cast<std::size_t>(status.st_size);
+  if (size > kMostImageBytes) {
+    throw BrokenImage(concat("it has ", size, " bytes, at most ",
+                             kMostImageBytes, " may be"));
   }
-  if (std::ferror(file.get()) != 0) throw BrokenImage(std::strerror(errno));
-  return std::span(bytes).first(size);
+  if (bytes.size() < size) bytes.resize(size);
+  std::size_t done = 0;
+  while (done < size) {
+    const ssize_t n = read(file.fd, bytes.data() + done, size - done);
+    if (n < 0 && errno == EINTR) continue;
+    check(n >= 0);
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  return std::span(bytes).first(done);
 }
 
 }  // namespace
@@ -191,17 +218,22 @@ Rendered ImageFolder::render(std::size_t index,
   // So many in a row are no accident.
   constexpr std::size_t kMost = 100;
   std::string problem;
+  const auto pass_over = [&](std::size_t at, const char* why) {
+    ensure(params_.broken == "skip", "[", kOwner, "] '", path(at),
+           "' must be a whole JPEG or PNG image, but: ", why,
+           "; replace it, or let another take its place: --dataset ", kName,
+           ":broken=skip");
+    if (problem.empty()) problem = concat("'", path(at), "': ", why);
+  };
   for (std::size_t i = 0; i < std::min(kMost, size()); ++i) {
     const std::size_t at = (index + i) % size();
     try {
       draw(at, random, out);
       return {label(at), std::move(problem)};
     } catch (const BrokenImage& e) {
-      ensure(params_.broken == "skip", "[", kOwner, "] '", path(at),
-             "' must be a whole JPEG or PNG image, but: ", e.what(),
-             "; replace it, or let another take its place: --dataset ", kName,
-             ":broken=skip");
-      if (problem.empty()) problem = concat("'", path(at), "': ", e.what());
+      pass_over(at, e.what());
+    } catch (const std::bad_alloc&) {
+      pass_over(at, "there is no memory for it");
     }
   }
   throw std::runtime_error(concat("[", kOwner, "] of ", kMost,
@@ -217,6 +249,7 @@ void ImageFolder::draw(std::size_t index, std::optional<std::uint64_t> random,
     work.resampler.emplace(params_.size, kMean, kDeviation);
     work.size = params_.size;
   }
+  const Tidy tidy(work);
   const auto image = open_image(read_into(path(index), work.file));
   const CropRange range = {params_.least_area, 1, params_.most_ratio,
                            params_.flip};

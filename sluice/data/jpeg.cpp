@@ -70,6 +70,8 @@ class Decoder {
     try {
       guard([&] {
         jpeg_create_decompress(&info);
+        // A progressive image is kept whole; this holds the largest.
+        info.mem->max_memory_to_use = 1L << 30;
         jpeg_mem_src(&info, bytes.data(), bytes.size());
         jpeg_read_header(&info, TRUE);
       });

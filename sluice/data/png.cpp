@@ -21,6 +21,9 @@ class PngReader final : public ImageReader {
       if (info_ == nullptr) throw BrokenImage("libpng has no memory for it");
       guard([&] {
         png_set_read_fn(png_, this, &take);
+        // A few bytes of text or profile can inflate to all memory there is.
+        png_set_chunk_malloc_max(png_, png_alloc_size_t{4} << 20);
+        png_set_chunk_cache_max(png_, 8);
         png_read_info(png_, info_);
       });
       check_extent(extent());

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "sluice/core/ensure.h"
+#include "sluice/core/input_file.h"
 
 namespace sluice {
 namespace {
@@ -41,11 +42,13 @@ std::string readable(std::string names) {
 std::vector<std::uint8_t> read_file(std::string_view owner,
                                     const std::string& path, std::size_t most) {
   constexpr std::size_t kChunk = std::size_t{1} << 20;
-  errno = 0;
+  const std::string problem = why_no_file(path);
+  ensure(problem.empty(), "[", owner, "] '", path,
+         "' must be a file that can be read: ", problem);
   // Reads files that are not gzip as they are.
   const std::unique_ptr<gzFile_s, Closer> file(gzopen(path.c_str(), "rb"));
   ensure(file != nullptr, "[", owner, "] '", path,
-         "' must be a file that can be read: ", std::strerror(errno));
+         "' must be a file that can be read; is there memory left?");
   std::vector<std::uint8_t> bytes;
   while (true) {
     const std::size_t before = bytes.size();

@@ -12,6 +12,7 @@
 
 #include "sluice/core/checksum.h"
 #include "sluice/core/ensure.h"
+#include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
 #include "sluice/run/atomic_file.h"
 
@@ -40,6 +41,12 @@ struct Ending {
   std::uint32_t data = 0;
 };
 static_assert(sizeof(Ending) == 8);
+
+constexpr std::uintmax_t kLeastBytes = sizeof(Preamble) + sizeof(Ending);
+
+std::uint64_t digest_of(const Ending& ending) {
+  return std::uint64_t{ending.front} << 32 | ending.data;
+}
 
 constexpr std::size_t aligned(std::size_t n) {
   return (n + kAlign - 1) / kAlign * kAlign;
@@ -112,12 +119,18 @@ std::uint32_t checksum_of(std::span<const StoredTensor> tensors) {
 }
 
 std::vector<std::byte> read_all(const std::string& path) {
-  std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
-  ensure(!error, "[read_checkpoint] '", path,
-         "' must be a file that can be read: ", error.message());
-  std::vector<std::byte> bytes(size);
+  const std::string problem = why_no_file(path);
+  ensure(problem.empty(), "[read_checkpoint] '", path,
+         "' must be a file that can be read: ", problem);
+  auto size = std::filesystem::file_size(path);
   std::ifstream file(path, std::ios::binary);
+  std::array<char, 8> magic = {};
+  file.read(magic.data(), magic.size());
+  // No memory for what is something else, a long hole say.
+  if (magic != kMagic) size = std::min(size, kLeastBytes);
+  file.clear();
+  file.seekg(0);
+  std::vector<std::byte> bytes(size);
   file.read(reinterpret_cast<char*>(bytes.data()),
             static_cast<std::streamsize>(size));
   ensure(file.good(), "[read_checkpoint] '", path,
@@ -131,9 +144,8 @@ class Reader {
   Reader(const std::string& path, Bytes bytes) : path_(path), bytes_(bytes) {}
 
   void check_front() {
-    check(bytes_.size() >= sizeof(Preamble) + sizeof(Ending),
-          "must have at least 40 bytes, has ", bytes_.size(),
-          "; it was cut short or is no checkpoint");
+    check(bytes_.size() >= kLeastBytes, "must have at least 40 bytes, has ",
+          bytes_.size(), "; it was cut short or is no checkpoint");
     std::memcpy(&preamble_, bytes_.data(), sizeof(Preamble));
     check(preamble_.magic == kMagic,
           "must begin with SLUICECK; it is no checkpoint");
@@ -183,6 +195,8 @@ class Reader {
               std::all_of(tensors.begin(), tensors.end(), has_clean_filling),
           kDamaged);
   }
+
+  std::uint64_t digest() const { return digest_of(ending_); }
 
  private:
   template <class... Parts>
@@ -241,8 +255,9 @@ std::size_t dtype_size(std::string_view dtype) {
   return row->size;
 }
 
-void Checkpoint::write(const std::string& path, std::string_view header,
-                       std::span<const StoredTensor> tensors) {
+std::uint64_t Checkpoint::write(const std::string& path,
+                                std::string_view header,
+                                std::span<const StoredTensor> tensors) {
   check_tensors(tensors);
   const std::string front = front_of(header, tensors);
   AtomicFile file(path);
@@ -257,6 +272,7 @@ void Checkpoint::write(const std::string& path, std::string_view header,
                          checksum_of(tensors)};
   file.write(std::as_bytes(std::span(&ending, 1)));
   file.commit();
+  return digest_of(ending);
 }
 
 Checkpoint Checkpoint::read(const std::string& path) {
@@ -267,6 +283,7 @@ Checkpoint Checkpoint::read(const std::string& path) {
   reader.check_front();
   checkpoint.header_ = reader.read_index(checkpoint.tensors_);
   reader.check_data(checkpoint.tensors_);
+  checkpoint.digest_ = reader.digest();
   return checkpoint;
 }
 

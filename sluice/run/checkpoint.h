@@ -41,14 +41,20 @@ class Checkpoint {
   // go to `path`.partial first (see AtomicFile). One writer at a time per path.
   // `header` must be a JSON object.
   //
-  // Throws std::invalid_argument for a header or tensors that cannot be
-  // stored, std::runtime_error if the disk does not take them.
-  static void write(const std::string& path, std::string_view header,
-                    std::span<const StoredTensor> tensors);
+  // Returns the file's digest. Throws std::invalid_argument for a header or
+  // tensors that cannot be stored, std::runtime_error if the disk does not take
+  // them.
+  static std::uint64_t write(const std::string& path, std::string_view header,
+                             std::span<const StoredTensor> tensors);
 
   // Reads and checks all of `path`. Throws std::runtime_error if it is not
   // there, not a checkpoint, of another version, cut short or damaged.
   static Checkpoint read(const std::string& path);
+
+  const std::string& path() const { return path_; }
+
+  // Both checksums: files of one digest hold the same.
+  std::uint64_t digest() const { return digest_; }
 
   // As it was given to `write`, but for white space and the order of keys.
   const std::string& header() const { return header_; }
@@ -67,6 +73,7 @@ class Checkpoint {
   Checkpoint() = default;
 
   std::string path_;
+  std::uint64_t digest_ = 0;
   std::string header_;
   std::vector<StoredTensor> tensors_;
   std::vector<std::byte> bytes_;

@@ -5,13 +5,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <vector>
+#include <optional>
 
 #include "sluice/core/ensure.h"
+#include "sluice/core/input_file.h"
 #include "sluice/run/atomic_file.h"
 
 namespace sluice {
@@ -20,6 +21,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
+
+// Nothing for what is not the name of a checkpoint.
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  name.remove_prefix(kPrefix.size());
+  std::uint64_t step = 0;
+  const auto [end, error] =
+      std::from_chars(name.data(), name.data() + name.size(), step);
+  const bool all = !name.empty() && end == name.data() + name.size();
+  return all && error == std::errc() ? std::optional(step) : std::nullopt;
+}
 
 std::string name_of(std::uint64_t step) {
   char text[32];
@@ -49,11 +61,53 @@ void move_folder(const std::string& from, const std::string& to) {
   if (there) fs::remove_all(from, ignored);
 }
 
-std::string read_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
+struct Entry {
+  std::uint64_t step = 0;
+  std::string path;
+};
+
+// From the oldest on.
+std::vector<Entry> checkpoints_in(const std::string& folder) {
+  std::vector<Entry> entries;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    const auto step = step_of(entry.path().filename().string());
+    if (step && entry.is_directory(ignored)) {
+      entries.push_back({*step, entry.path().string()});
+    }
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.step < b.step; });
+  return entries;
+}
+
+// What `latest` in a folder names, or why it names nothing.
+struct Latest {
+  std::string path;
+  std::string note;
+};
+
+Latest read_latest(const std::string& folder) {
+  const std::string path = folder + "/latest";
+  const std::string problem = why_no_file(path);
+  if (!problem.empty()) {
+    return {"", concat("'", path, "' cannot be read: ", problem)};
+  }
+  std::string name = read_text_file("resume", path);
+  while (!name.empty() && name.back() == '\n') name.pop_back();
+  if (name.empty()) return {"", concat("'", path, "' is empty")};
+  std::error_code ignored;
+  if (step_of(name) && fs::is_directory(folder + "/" + name, ignored)) {
+    return {folder + "/" + name, ""};
+  }
+  return {"", concat("'", path, "' names '", name.substr(0, 40),
+                     "', which is no checkpoint here")};
+}
+
+std::string abandoned_name(const std::string& path) {
+  std::string name = path + ".abandoned";
+  for (int i = 2; fs::exists(name); ++i) name = concat(path, ".abandoned-", i);
+  return name;
 }
 
 }  // namespace
@@ -77,17 +131,11 @@ std::string CheckpointStore::publish(std::uint64_t step) const {
   sync_folder(folder());
   write_text(folder() + "/latest", name_of(step) + "\n");
 
-  std::vector<fs::path> others;
-  for (const auto& entry : fs::directory_iterator(folder())) {
-    const std::string name = entry.path().filename();
-    if (name.starts_with(kPrefix) && name != name_of(step)) {
-      others.push_back(entry.path());
-    }
-  }
-  std::sort(others.begin(), others.end());
+  std::vector<Entry> others = checkpoints_in(folder());
+  std::erase_if(others, [&](const Entry& e) { return e.step == step; });
   std::error_code ignored;
   while (others.size() >= std::max<std::size_t>(keep_, 1)) {
-    fs::remove_all(others.front(), ignored);
+    fs::remove_all(others.front().path, ignored);
     others.erase(others.begin());
   }
   return path;
@@ -98,12 +146,46 @@ void CheckpointStore::discard(std::uint64_t step) const {
   fs::remove_all(partial(step), ignored);
 }
 
-std::string CheckpointStore::find(const std::string& path) {
-  if (fs::exists(path + "/model.ckpt")) return path;
+std::vector<std::string> CheckpointStore::go_on_from(
+    const std::string& from) const {
+  fs::path path = fs::absolute(from).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  std::error_code ignored;
+  const bool ours = fs::equivalent(path.parent_path(), folder(), ignored);
+  const auto kept = ours ? step_of(path.filename().string()) : std::nullopt;
+  // First: whoever comes after a kill here goes on from the same one.
+  if (kept) write_text(folder() + "/latest", name_of(*kept) + "\n");
+  std::vector<std::string> abandoned;
+  for (const Entry& entry : checkpoints_in(folder())) {
+    if (kept && entry.step <= *kept) continue;
+    abandoned.push_back(abandoned_name(entry.path));
+    move_folder(entry.path, abandoned.back());
+  }
+  if (!abandoned.empty()) sync_folder(folder());
+  return abandoned;
+}
+
+CheckpointStore::Found CheckpointStore::find_all(const std::string& path) {
+  if (fs::exists(path + "/model.ckpt")) return {{path}, ""};
   const std::string folder = path + "/checkpoints";
-  const std::string name = read_line(folder + "/latest");
-  if (!name.starts_with(kPrefix)) return {};
-  return folder + "/" + name;
+  Found found;
+  for (Entry& entry : checkpoints_in(folder)) {
+    found.folders.insert(found.folders.begin(), std::move(entry.path));
+  }
+  if (found.folders.empty()) return found;
+  const Latest latest = read_latest(folder);
+  found.note = latest.note;
+  const auto at =
+      std::find(found.folders.begin(), found.folders.end(), latest.path);
+  if (at != found.folders.end()) {
+    std::rotate(found.folders.begin(), at, at + 1);
+  }
+  return found;
+}
+
+std::string CheckpointStore::find(const std::string& path) {
+  const Found found = find_all(path);
+  return found.folders.empty() ? "" : found.folders.front();
 }
 
 }  // namespace sluice

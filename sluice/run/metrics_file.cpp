@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
 #include "sluice/run/atomic_file.h"
 
@@ -77,6 +78,7 @@ std::optional<Line> metrics_line_from_json(std::string_view text) {
 
 std::vector<Line> read_metrics(const std::string& path) {
   std::vector<Line> lines;
+  if (!why_no_file(path).empty()) return lines;
   std::ifstream file(path);
   for (std::string text; std::getline(file, text);) {
     if (const auto line = metrics_line_from_json(text)) lines.push_back(*line);
@@ -85,8 +87,8 @@ std::vector<Line> read_metrics(const std::string& path) {
 }
 
 void forget_metrics_after(const std::string& path, std::uint64_t step) {
+  if (!why_no_file(path).empty()) return;
   std::ifstream file(path);
-  if (!file) return;
   std::string kept;
   for (std::string text; std::getline(file, text);) {
     const auto line = metrics_line_from_json(text);

@@ -89,22 +89,29 @@ std::string rank_part_path(const std::string& folder, std::size_t rank) {
   return concat(folder, "/rank-", rank, ".ckpt");
 }
 
-void write_rank_part(const std::string& path,
-                     const GradientSync::State& state) {
+std::uint64_t write_rank_part(const std::string& path,
+                              const GradientSync::State& state,
+                              const Origin& origin) {
   const std::vector<std::byte> rules = joined(state.rules);
   const std::vector<double> collectives = joined(state.collectives);
-  const Json header = {{"rules", sizes_of(state.rules)},
+  const Json header = {{"run", origin.run},
+                       {"step", origin.step},
+                       {"rank", origin.rank},
+                       {"ranks", origin.ranks},
+                       {"rules", sizes_of(state.rules)},
                        {"collectives", sizes_of(state.collectives)}};
   const StoredTensor tensors[] = {
       stored("residual", "float32", state.residual),
       stored("momentum", "float32", state.momentum),
       stored("rules", "uint8", rules),
       stored("collectives", "float64", collectives)};
-  Checkpoint::write(path, header.dump(), tensors);
+  return Checkpoint::write(path, header.dump(), tensors);
 }
 
-GradientSync::State read_rank_part(const std::string& path) {
+GradientSync::State read_rank_part(const std::string& path,
+                                   const Manifest& manifest, std::size_t rank) {
   const Checkpoint file = Checkpoint::read(path);
+  manifest.check(path, file, rank);
   const Json header = Json::parse(file.header());
   GradientSync::State state;
   try {
@@ -140,14 +147,18 @@ std::vector<Inherited> inherit(std::size_t old_ranks, std::size_t rank,
 }
 
 GradientSync::State read_rank_parts(const std::string& folder,
+                                    const Manifest& manifest,
                                     std::size_t old_ranks, std::size_t rank,
                                     std::size_t ranks) {
-  if (old_ranks == ranks) return read_rank_part(rank_part_path(folder, rank));
+  const auto part_of = [&](std::size_t which) {
+    return read_rank_part(rank_part_path(folder, which), manifest, which);
+  };
+  if (old_ranks == ranks) return part_of(rank);
   std::vector<double> residual;
   std::vector<double> momentum;
   const auto parts = inherit(old_ranks, rank, ranks);
   for (const Inherited& part : parts) {
-    const auto old = read_rank_part(rank_part_path(folder, part.rank));
+    const auto old = part_of(part.rank);
     add(residual, old.residual, part.factor);
     add(momentum, old.momentum, 1 / static_cast<double>(parts.size()));
   }

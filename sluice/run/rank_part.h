@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "sluice/run/manifest.h"
 #include "sluice/sync/gradient_sync.h"
 
 namespace sluice {
@@ -10,11 +11,16 @@ namespace sluice {
 // step to step beside the weights.
 std::string rank_part_path(const std::string& folder, std::size_t rank);
 
-// Throws std::runtime_error if the disk does not take it.
-void write_rank_part(const std::string& path, const GradientSync::State& state);
+// Returns the digest of the file. Throws std::runtime_error if the disk does
+// not take it.
+std::uint64_t write_rank_part(const std::string& path,
+                              const GradientSync::State& state,
+                              const Origin& origin);
 
-// Throws std::runtime_error if it is not there or not whole.
-GradientSync::State read_rank_part(const std::string& path);
+// Throws std::runtime_error if it is not there, not whole, or not that of this
+// rank in the checkpoint of the manifest.
+GradientSync::State read_rank_part(const std::string& path,
+                                   const Manifest& manifest, std::size_t rank);
 
 // A part of what an old rank kept, for a new one.
 struct Inherited {
@@ -34,6 +40,7 @@ std::vector<Inherited> inherit(std::size_t old_ranks, std::size_t rank,
 // gives it and the mean of its ancestors' momenta, with rules and collectives
 // anew. A momentum that was the same on all ranks stays the same to the bit.
 GradientSync::State read_rank_parts(const std::string& folder,
+                                    const Manifest& manifest,
                                     std::size_t old_ranks, std::size_t rank,
                                     std::size_t ranks);
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "sluice/core/ensure.h"
+#include "sluice/run/checkpoint_store.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -37,7 +38,8 @@ void remove_run(const std::string& path) {
 }
 
 void open_folder(const std::string& path, OldRun old) {
-  const bool taken = fs::exists(path + "/config.json");
+  const bool taken =
+      fs::exists(path + "/config.json") || !CheckpointStore::find(path).empty();
   if (taken && old == OldRun::kReplace) remove_run(path);
   ensure(!taken || old != OldRun::kRefuse,
          "[train] --out must be a new folder, got '", path,

@@ -39,7 +39,8 @@ class GradientSync::Impl {
         tensors_(std::move(tensors)),
         options_(options),
         select_stream_(backend.make_stream()),
-        context_(backend) {
+        context_(backend),
+        network_(options.network) {
     std::size_t elements = 0;
     for (const TensorInfo& t : tensors_) {
       names_.push_back(t.name);
@@ -392,7 +393,7 @@ class GradientSync::Impl {
       tell_applied(b);
     }
     // The others may not have come as far as to measure it.
-    if (!commit) network_.reset();
+    if (!commit) network_ = options_.network;
     committed_ = backend_.record(context_.stream());
     backend_.wait(committed_);
     report_.committed = commit;
@@ -462,7 +463,7 @@ class GradientSync::Impl {
   std::vector<std::uint64_t> counts_;  // per bucket, and of the notes
   VoteResult result_;
   VoteResult heard_;                // of the last step that was committed
-  std::optional<Network> network_;  // once measured, for all buckets
+  std::optional<Network> network_;  // once known, for all buckets
   std::size_t exchanging_ = 0;
   std::uint64_t note_ = 0;
   Event committed_;

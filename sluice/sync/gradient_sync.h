@@ -2,11 +2,13 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "sluice/comm/communicator.h"
+#include "sluice/cost/model.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/plan.h"
 #include "sluice/sparsify/exceptions.h"
@@ -21,6 +23,9 @@ struct SyncOptions {
   NonFinite nonfinite = NonFinite::kSkip;
   std::vector<Treatment> treatments;  // per tensor, or none
   Trace* trace = nullptr;             // may be null
+  // What collectives that choose by cost decide from; the ranks measure it in
+  // the first step if it is not given, and then no two runs need to agree.
+  std::optional<Network> network;
   // Called on a thread of the sync's when a bucket has been applied: its
   // gradients are the mean after the event. Sparse buckets are applied as they
   // come, before the vote; dense ones once the step is committed.

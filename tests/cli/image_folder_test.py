@@ -114,6 +114,26 @@ class ImageFolderTest(RunTest):
         self.assertEqual(sum(row["replaced"] for row in rows if row["kind"] == "train"), 3)
         self.assertEqual({row["replaced"] for row in rows if row["kind"] == "eval"}, {1})
 
+    def test_bombs(self):
+        """Few bytes that would take gigabytes: a small PNG of many pixels, a file that is one long hole."""
+        def chunk(kind, data):
+            return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        side = 16384
+        header = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+        (self.data / "train/dark/003.png").write_bytes(
+            b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(side * (1 + side // 8))))
+            + chunk(b"IEND", b""))
+        done = self.run_program("train", *JOB, "--data-dir", self.data, "--epochs", 1, "--timeout", 5, "--out", "a")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("003.png' must be a whole JPEG or PNG image, but: it says that it has 16384 x 16384 pixels",
+                      done.stderr)
+        with open(self.data / "train/light/004.jpg", "wb") as hole:
+            hole.truncate(6 << 30)
+        job = ["imagefolder:size=16,broken=skip" if str(a).startswith("imagefolder") else a for a in JOB]
+        done, log = self.train("--epochs", 2, "--out", "b", job=job)
+        self.assertEqual(done["replaced"], 4)
+        self.assertRegex(log, "at most (100000000|268435456) may be")  # whichever comes first
+
     def test_wrong_layout(self):
         done = self.run_program("train", *JOB, "--data-dir", self.data / "train", "--out", "a")
         self.assertEqual(done.returncode, 1)

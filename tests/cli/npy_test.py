@@ -137,6 +137,11 @@ class Npy(CliTest):
         path.mkdir()
         self.fails(*SELECT, "--data", path, says=("folder.npy", "directory"))
 
+    def test_pipe(self):
+        path = self.folder / "pipe.npy"
+        os.mkfifo(path)
+        self.fails(*SELECT, "--data", path, says=("pipe.npy", "it is a pipe"))
+
     def test_unreadable(self):
         path = self.write(npy((1000,), normals(1000)))
         path.chmod(0)

@@ -53,7 +53,7 @@ class TrainTest(RunTest):
         size = struct.unpack_from("<Q", data, 16)[0]
         for entry in json.loads(data[32:32 + size])["tensors"]:
             if entry["name"] == tensor:
-                width = {"float32": 4, "uint8": 1}[entry["dtype"]]
+                width = {"float32": 4, "float64": 8, "uint8": 1}[entry["dtype"]]
                 begin = 32 + size + entry["offset"]
                 return data[begin:begin + width * entry["dims"][0]]
         self.fail(f"no tensor {tensor}")
@@ -100,6 +100,31 @@ class Runs(TrainTest):
         other = self.train(*THREADS, "--max-steps", 6, "--out", "c", "--seed", 2)
         self.assertEqual(first["weights"], again["weights"])
         self.assertNotEqual(first["weights"], other["weights"])
+
+    def test_defaults_repeat(self):
+        """Three workers: the order of two summands does not matter."""
+        job = ("--model", "mlp:widths=64", "--dataset", "synthetic:train=4000,test=200", "--workers", 3)
+        weights = set()
+        for engine in ("threads", "mpi"):
+            for i in range(2):
+                run = f"{engine}{i}"
+                weights.add((engine, self.train(*job, "--engine", engine, "--max-steps", 6, "--out", run)["weights"]))
+                # What it chose by, as it stands in the configuration and in what 'auto' keeps.
+                config = json.loads((self.folder / run / "config.json").read_text())
+                self.assertEqual(config["network"], "20us,10Gbit")
+                alpha, beta = struct.unpack_from("<2d", self.kept(run, 6, "collectives"))
+                self.assertAlmostEqual(alpha / 20e-6, 1)
+                self.assertAlmostEqual(beta / 0.8e-9, 1)
+        self.assertEqual(len(weights), 2)
+        done = self.run_program(*job, "--engine", "threads", "--max-steps", 2, "--out", "c", "--network", "measured")
+        self.assertIn("this run does not repeat bit for bit", done.stdout)
+        self.fails(*job, "--engine", "threads", "--network", "fast", says=("--network", "'fast'", "50us,1Gbit"))
+
+    def test_other_threads_change_bits(self):
+        self.train(*THREADS, "--max-steps", 2, "--out", "a", "--threads", 1)
+        done = self.run_program("--resume", "a", "--max-steps", 3, "--threads", 2)
+        self.assertIn("1 threads per worker before, 2 now", done.stdout)
+        self.assertIn("--threads 1 keeps them", done.stdout)
 
     def test_one_worker_dense(self):
         done = self.train("--model", "logistic", "--dataset", "synthetic:train=4000,test=200", "--workers", 1,
@@ -285,9 +310,81 @@ class Checkpoints(TrainTest):
         done = self.fails("--resume", "a", "--engine", "mpi", says=("model.ckpt", "host", "process"), lines=2)
         self.assertTrue(done.stderr.endswith("[launch] all of 2 ranks must end well\n"), "a rank says why: none was killed")
 
+    def test_files_that_do_not_belong_together(self):
+        job = (*THREADS, "--checkpoint-every", 2, "--max-steps", 4)
+        self.train(*job, "--out", "a")
+        self.train(*job, "--out", "b")
+        old, new = (self.folder / f"a/checkpoints/step-0000000{step}" for step in (2, 4))
+        first, second = (new / f"rank-{rank}.ckpt" for rank in (0, 1))
+        here, there = first.read_bytes(), second.read_bytes()
+        for part, content, says in ((first, there, "is of rank 1 of 2 ranks"),
+                                    (second, (old / second.name).read_bytes(), "is of rank 1 of 2 ranks after step 2"),
+                                    (new / "model.ckpt", (self.folder / "b/checkpoints/step-00000004/model.ckpt").read_bytes(),
+                                     "of all 2 ranks after step 4 of run")):
+            with self.subTest(says=says):
+                before = part.read_bytes()
+                part.write_bytes(content)
+                self.fails("--resume", new, "--max-steps", 6, says=(str(part), says, "put the files"))
+                part.write_bytes(before)
+        first.write_bytes(there)
+        second.write_bytes(here)
+        self.fails("--resume", new, "--max-steps", 6, says="is of rank")
+        self.assertTrue((new / "manifest.json").exists())
+
     def test_auto(self):
         self.train(*THREADS, "--max-steps", 2, "--out", "a", "--resume", "auto")
         self.assertEqual(self.train(*THREADS, "--max-steps", 4, "--out", "a", "--resume", "auto")["steps"], 4)
+
+    def test_auto_finds_the_newest_whole_checkpoint(self):
+        job = (*THREADS, "--lr-schedule", "constant", "--checkpoint-every", 2, "--resume", "auto")
+        whole = self.train(*job, "--max-steps", 6, "--out", "whole")
+        self.train(*job, "--max-steps", 4, "--out", "a")
+        checkpoints = self.folder / "a/checkpoints"
+        latest = checkpoints / "latest"
+        for i, (content, says) in enumerate(((None, "latest' cannot be read: No such file"), ("", "latest' is empty"),
+                                             ("step-00000009\n", "names 'step-00000009', which is no checkpoint here"))):
+            with self.subTest(says=says):
+                shutil.copytree(self.folder / "a", self.folder / f"copy{i}")
+                latest = self.folder / f"copy{i}/checkpoints/latest"
+                latest.unlink() if content is None else latest.write_text(content)
+                done = self.run_program(*job, "--max-steps", 6, "--out", f"copy{i}", "--json")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertIn(says, done.stderr)
+                self.assertIn(f"resumed after step 4 from copy{i}/checkpoints/step-00000004", done.stderr)
+                self.assertEqual(json.loads(done.stdout)["weights"], whole["weights"])
+
+        part = checkpoints / "step-00000004/rank-1.ckpt"
+        part.write_bytes(part.read_bytes()[:-100])
+        done = self.run_program(*job, "--max-steps", 6, "--out", "a", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("[resume] passed over: [read_checkpoint] 'a/checkpoints/step-00000004/rank-1.ckpt'", done.stderr)
+        self.assertIn("resumed after step 2 from", done.stderr)
+        self.assertEqual(json.loads(done.stdout)["weights"], whole["weights"])
+        self.assertEqual(set(os.listdir(checkpoints)),
+                         {"latest", "step-00000004", "step-00000006", "step-00000004.abandoned"})
+
+        for path in checkpoints.glob("step-*/model.ckpt"):
+            path.write_bytes(b"x")
+        before = sorted(checkpoints.rglob("*"))
+        self.fails(*job, "--max-steps", 6, "--out", "a", says=("none of 2 checkpoints can be read", "--overwrite"))
+        self.assertEqual(sorted(checkpoints.rglob("*")), before)
+
+    def test_an_older_step_is_kept(self):
+        job = (*THREADS, "--lr-schedule", "constant", "--checkpoint-every", 2)
+        self.train(*job, "--max-steps", 6, "--keep", 3, "--out", "a")
+        done = self.run_program("--resume", "a/checkpoints/step-00000002", "--max-steps", 4, "--keep", 2)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for step in (4, 6):
+            self.assertIn(f"a/checkpoints/step-0000000{step}.abandoned; remove it when nobody needs it", done.stdout)
+        self.assertEqual(set(os.listdir(self.folder / "a/checkpoints")),
+                         {"latest", "step-00000002", "step-00000004", "step-00000004.abandoned",
+                          "step-00000006.abandoned"})
+        self.assertEqual(self.latest("a"), "step-00000004")
+
+    def test_checkpoints_without_a_configuration_are_a_run(self):
+        self.train(*THREADS, "--max-steps", 2, "--out", "a")
+        (self.folder / "a/config.json").unlink()
+        self.fails(*THREADS, "--max-steps", 4, "--out", "a", says=("has a run in it", "--resume"))
 
 
 class BadInput(TrainTest):
@@ -341,6 +438,17 @@ class BadInput(TrainTest):
             with self.subTest(text=text):
                 path.write_text(text)
                 self.fails("--config", "c.json", says=says)
+
+    def test_pipes_and_holes(self):
+        """What would be waited for, or read, for ever."""
+        os.mkfifo(self.folder / "pipe.json")
+        with open(self.folder / "hole.json", "wb") as hole:
+            hole.truncate(6 << 30)
+        for flag in ("--config", "--plan"):
+            self.fails(*THREADS, "--max-steps", 2, flag, "pipe.json", says=("pipe.json", "it is a pipe"))
+            self.fails(*THREADS, "--max-steps", 2, flag, "hole.json", says=("hole.json", "at most 67108864 bytes"))
+        os.mkfifo(self.folder / "test_batch.bin")
+        self.fails("--dataset", "cifar10", "--data-dir", ".", "--engine", "threads", says="test_batch.bin")
 
     def test_loss_that_is_not_finite(self):
         wild = (*THREADS, "--sparsifier", "none", "--optimizer", "sgd:momentum=0", "--lr", "1e9", "--max-steps", 60)

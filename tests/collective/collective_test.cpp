@@ -8,6 +8,7 @@
 #include "ranks.h"
 #include "sluice/collective/auto.h"
 #include "sluice/collective/balanced.h"
+#include "sluice/collective/dense.h"
 #include "sluice/collective/oktopk.h"
 #include "sluice/collective/vote.h"
 #include "sluice/comm/emulated/emulated.h"
@@ -299,6 +300,49 @@ TEST(Oktopk, LevelsOutASkewedSum) {
                             [](float v) { return v != 0; }),
               10);
   }
+}
+
+// Of a checkpoint that anyone may have written: numbers that are no counts.
+TEST(Collectives, SurviveAForgedState) {
+  constexpr std::uint64_t kN = 2000;
+  for (const std::string name : {"auto", "balanced", "dense", "oktopk"}) {
+    for (const double value : {std::nan(""), -1.0, 0.5, 1e300}) {
+      auto ranks = make_thread_ranks(3);
+      std::vector<std::vector<float>> sums(3);
+      run_ranks(ranks, [&](std::size_t r) {
+        Exchanger exchanger;
+        for (const std::size_t size : {1, 3, 4, 6, 7, 20}) {
+          auto collective = make_collective(name);
+          collective->load(std::vector(size, value));
+          exchanger.reduce(*collective, *ranks[r], random_picks(kN, 0.05, r),
+                           {.n = kN, .k = 50, .step = size});
+          collective->commit(0);
+          sums[r] = exchanger.sum();
+        }
+      });
+      for (const auto& sum : sums) EXPECT_EQ(sum, sums[0]) << name << value;
+    }
+  }
+}
+
+// The ways to sum add in other orders, so clocks must not decide between them.
+TEST(Dense, DecidesAtOnceAndRemembers) {
+  auto ranks = make_thread_ranks(2);
+  run_ranks(ranks, [&](std::size_t r) {
+    Dense dense({});
+    std::vector<float> values(100, 1);
+    EXPECT_EQ(dense.by(), "");
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      dense.sum(*ranks[r], step, values, values, {});
+      dense.commit(0);
+      EXPECT_EQ(dense.by(), "ring") << "threads have no sum of their own";
+    }
+    Dense again({});
+    again.load(dense.save());
+    EXPECT_EQ(again.by(), "ring");
+    again.load(std::vector{6.0, 1e30, 1e30, 1.0});
+    EXPECT_EQ(again.by(), "native");
+  });
 }
 
 // Simulated, so that the network is what it is said to be.

@@ -1,5 +1,7 @@
 #include "sluice/data/image_folder.h"
 
+#include <sys/stat.h>
+
 #include "image_support.h"
 
 namespace sluice::testing {
@@ -249,6 +251,28 @@ TEST_F(Folder, LetsTheNextOneTakeAPlaceIfAsked) {
   }
   EXPECT_CONTAINS(message_of<Broken>([&] { train->render(1, 9, out); }),
                   "images in a row one must be readable, but none was from '");
+}
+
+// It has no bytes on the disk, and would have taken all memory.
+TEST_F(Folder, PassesOverAFileThatIsTooLong) {
+  const auto train = open(Split::kTrain);
+  fs::resize_file(root_ / "train/cat/a.jpg", std::uintmax_t{6} << 30);
+  std::vector<float> out(kFloats);
+  EXPECT_CONTAINS(message_of<Broken>([&] { train->render(0, 1, out); }),
+                  "but: it has 6442450944 bytes, at most 268435456 may be; "
+                  "replace it");
+  const auto skips = open(Split::kTrain, ",broken=skip");
+  EXPECT_CONTAINS(skips->render(0, 1, out).problem,
+                  "a.jpg': it has 6442450944");
+}
+
+TEST_F(Folder, DoesNotWaitForAPipe) {
+  const auto train = open(Split::kTrain);
+  fs::remove(root_ / "train/cat/a.jpg");
+  ASSERT_EQ(mkfifo((root_ / "train/cat/a.jpg").c_str(), 0600), 0);
+  std::vector<float> out(kFloats);
+  EXPECT_CONTAINS(message_of<Broken>([&] { train->render(0, 1, out); }),
+                  "but: it is no file; replace it");
 }
 
 }  // namespace

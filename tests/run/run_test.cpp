@@ -4,12 +4,12 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "files.h"
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/config/config.h"
-#include "sluice/run/checkpoint.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/metrics.h"
 #include "sluice/run/rank_part.h"
@@ -39,93 +39,6 @@ TEST(Inherit, KeepsTheMeanOverRanks) {
             << old << " ranks to " << now;
       }
     }
-  }
-}
-
-GradientSync::State state_of_rank(std::size_t rank) {
-  const auto r = static_cast<float>(rank);
-  GradientSync::State state;
-  state.residual = {r, 2 * r, -3, 0.5F};
-  state.momentum = {0.1F, r, r, r};
-  state.rules = {std::vector(3, std::byte{7}), {}};
-  state.collectives = {{1.5, 2.5}, {}};
-  return state;
-}
-
-TEST(RankPart, SurvivesAFile) {
-  const TempFolder folder;
-  const std::string path = rank_part_path(folder.path(), 3);
-  write_rank_part(path, state_of_rank(3));
-  const GradientSync::State again = read_rank_part(path);
-  EXPECT_EQ(again.residual, state_of_rank(3).residual);
-  EXPECT_EQ(again.momentum, state_of_rank(3).momentum);
-  EXPECT_EQ(again.rules, state_of_rank(3).rules);
-  EXPECT_EQ(again.collectives, state_of_rank(3).collectives);
-}
-
-// Its checksums are right, and yet it is none of ours: bytes where floats are
-// due would have been copied past the end of what was allocated.
-TEST(RankPart, RefusesOtherTypesAndSizes) {
-  const TempFolder folder;
-  const std::string path = rank_part_path(folder.path(), 0);
-  const std::vector<float> four(4);
-  const auto bytes = std::as_bytes(std::span(four));
-  const auto write = [&](const char* residual, std::int64_t elements,
-                         std::size_t size, const char* rules) {
-    const StoredTensor tensors[] = {
-        {"residual", residual, {elements}, bytes.first(size)},
-        {"momentum", "float32", {0}, {}},
-        {"rules", "uint8", {4}, bytes.first(4)},
-        {"collectives", "float64", {0}, {}}};
-    Checkpoint::write(
-        path, concat("{\"rules\": ", rules, ", \"collectives\": []}"), tensors);
-  };
-  write("float32", 4, 16, "[4]");
-  EXPECT_EQ(read_rank_part(path).residual.size(), 4U);
-  write("uint8", 15, 15, "[4]");
-  EXPECT_CONTAINS(message_of<std::runtime_error>([&] { read_rank_part(path); }),
-                  "'residual' must be float32, is uint8");
-  for (const char* rules : {"[5]", "[-1, 5]", "[\"x\"]", "7"}) {
-    write("float32", 4, 16, rules);
-    EXPECT_THROW(read_rank_part(path), std::runtime_error) << rules;
-  }
-}
-
-TEST(RankPart, RefusesADeepHeader) {
-  const TempFolder folder;
-  const std::string path = rank_part_path(folder.path(), 0);
-  Checkpoint::write(path,
-                    concat("{\"rules\": ", std::string(1000, '['),
-                           std::string(1000, ']'), "}"),
-                    {});
-  EXPECT_CONTAINS(message_of<std::runtime_error>([&] { read_rank_part(path); }),
-                  "at most 64 levels deep");
-}
-
-TEST(RankPart, KeepsWhatIsOwedWithOtherRanks) {
-  constexpr std::size_t kOld = 4;
-  const TempFolder folder;
-  std::vector<double> owed(4, 0);
-  for (std::size_t r = 0; r < kOld; ++r) {
-    const GradientSync::State state = state_of_rank(r);
-    write_rank_part(rank_part_path(folder.path(), r), state);
-    for (std::size_t i = 0; i < 4; ++i) {
-      owed[i] += static_cast<double>(state.residual[i]) / kOld;
-    }
-  }
-  for (const std::size_t now : {1, 2, 3, 4, 6}) {
-    std::vector<double> sum(4, 0);
-    for (std::size_t r = 0; r < now; ++r) {
-      const auto state = read_rank_parts(folder.path(), kOld, r, now);
-      ASSERT_EQ(state.momentum.size(), 4);
-      EXPECT_EQ(state.momentum[0], 0.1F);  // as replicas must agree
-      EXPECT_EQ(state.rules.empty(), now != kOld);
-      for (std::size_t i = 0; i < 4; ++i) {
-        sum[i] +=
-            static_cast<double>(state.residual[i]) / static_cast<double>(now);
-      }
-    }
-    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(sum[i], owed[i], 1e-6);
   }
 }
 
@@ -175,6 +88,65 @@ TEST(CheckpointStore, ReplacesAStepThatIsThere) {
   put(store, 10, "new");
   EXPECT_EQ(content(CheckpointStore::find(run.path())), "new");
   EXPECT_FALSE(std::filesystem::exists(store.partial(10)));
+}
+
+TEST(CheckpointStore, FindsTheNewestWithoutHelp) {
+  const TempFolder run;
+  const CheckpointStore store(run.path(), 9);
+  for (const std::uint64_t step : {9, 10, 100'000'000}) put(store, step, "x");
+  const std::string latest = run / "checkpoints/latest";
+  const std::string newest = run / "checkpoints/step-100000000";
+  const auto note = [&] {
+    const auto found = CheckpointStore::find_all(run.path());
+    EXPECT_EQ(found.folders,
+              (std::vector{newest, run / "checkpoints/step-00000010",
+                           run / "checkpoints/step-00000009"}));
+    return found.note;
+  };
+  EXPECT_EQ(note(), "");
+  write_text(latest, "");
+  EXPECT_EQ(note(), "'" + latest + "' is empty");
+  write_text(latest, "step-00000011\n");
+  EXPECT_CONTAINS(note(), "names 'step-00000011', which is no checkpoint here");
+  write_text(latest, "step-../../../elsewhere\n");
+  EXPECT_CONTAINS(note(), "which is no checkpoint here");
+  std::filesystem::remove(latest);
+  EXPECT_CONTAINS(note(), "cannot be read: No such file or directory");
+  write_text(latest, "step-00000010\n");
+  EXPECT_EQ(CheckpointStore::find(run.path()),
+            run / "checkpoints/step-00000010");
+}
+
+TEST(CheckpointStore, SetsAsideWhatARunDoesNotGoOnFrom) {
+  const TempFolder run;
+  const CheckpointStore store(run.path(), 2);
+  const auto names = [&] {
+    std::set<std::string> all;
+    for (const auto& entry :
+         std::filesystem::directory_iterator(run / "checkpoints")) {
+      all.insert(entry.path().filename());
+    }
+    return all;
+  };
+  put(store, 10, "first");
+  put(store, 20, "lost");
+  EXPECT_EQ(store.go_on_from(run / "checkpoints/step-00000010/"),
+            std::vector{run / "checkpoints/step-00000020.abandoned"});
+  EXPECT_EQ(content(CheckpointStore::find(run.path())), "first");
+  put(store, 15, "x");
+  put(store, 20, "lost as well");
+  EXPECT_EQ(store.go_on_from(run / "checkpoints/step-00000015"),
+            std::vector{run / "checkpoints/step-00000020.abandoned-2"});
+  put(store, 18, "x");
+  EXPECT_EQ(names(),
+            (std::set<std::string>{"latest", "step-00000015", "step-00000018",
+                                   "step-00000020.abandoned",
+                                   "step-00000020.abandoned-2"}));
+  // From another run folder: nothing here is what it goes on from.
+  const TempFolder other;
+  put(CheckpointStore(other.path(), 1), 15, "x");
+  EXPECT_EQ(store.go_on_from(other / "checkpoints/step-00000015").size(), 2U);
+  EXPECT_EQ(CheckpointStore::find(run.path()), "");
 }
 
 TEST(Agree, ThrowsOnAllRanksWhatOneSays) {

@@ -175,7 +175,7 @@ TEST(ModelFile, RefusesCountsThatMakeNoSense) {
     file.plan = "{}";
     change(file);
     write_model_file(path, file);
-    return message_of<std::runtime_error>([&] { read_model_file(path); });
+    return message_of<std::runtime_error>([&] { read_model_file(path, {}); });
   };
   EXPECT_CONTAINS(
       error_of([](ModelFile& f) { f.ranks = std::uint64_t{1} << 31; }),

@@ -3,10 +3,10 @@
 #include <cctype>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
 #include <fstream>
 
 #include "sluice/core/error.h"
+#include "sluice/core/input_file.h"
 #include "sluice/core/view.h"
 
 namespace sluice {
@@ -110,11 +110,9 @@ void to_c_order(NpyArray& array) {
 }  // namespace
 
 NpyArray read_npy(const std::string& path) {
-  require(!std::filesystem::is_directory(path), "[npy] ", path,
-          " must be a .npy file, is a directory");
+  const std::string problem = why_no_file(path);
+  require(problem.empty(), "[npy] cannot open ", path, ": ", problem);
   std::ifstream in(path, std::ios::binary);
-  require(in.is_open(), "[npy] cannot open ", path,
-          "; is it there and readable?");
   const std::string header = read_header(in, path);
   const std::string type = field(header, "descr", path);
   require(type == "'<f4'" || type == "'|f4'", "[npy] ", path,

@@ -8,6 +8,7 @@
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/core/error.h"
+#include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
 #include "sluice/run/metrics_file.h"
 
@@ -133,10 +134,8 @@ void write_file(const std::string& path, const std::string& text) {
 }
 
 std::string read_file_or_nothing(const std::string& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  if (!why_no_file(path).empty()) return {};
+  return read_text_file("compare", path);
 }
 
 }  // namespace sluice

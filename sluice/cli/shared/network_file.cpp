@@ -6,10 +6,11 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "sluice/core/error.h"
+#include "sluice/core/input_file.h"
+#include "sluice/core/json_check.h"
 
 namespace sluice {
 
@@ -28,10 +29,12 @@ void check_network_file(const std::string& path) {
 }
 
 double read_beta(const std::string& path) {
-  std::ifstream file(path);
-  require(file.good(), "[bench] cannot open '", path,
-          "'; sluice probe writes such a file");
-  const auto network = nlohmann::json::parse(file, nullptr, false);
+  const std::string problem = why_no_file(path);
+  require(problem.empty(), "[bench] cannot open '", path, "': ", problem,
+          "; sluice probe writes a file that would do");
+  const std::string text = read_text_file("bench", path);
+  const auto network =
+      is_sound_json(text) ? nlohmann::json::parse(text) : nlohmann::json();
   const bool sound = network.is_object() && network.value("format", 0) == 1 &&
                      network.contains("beta") && network["beta"].is_number();
   require(sound, "[bench] '", path,

@@ -1,3 +1,4 @@
+#include "sluice/comm/emulated/emulated.h"
 #include "sluice/config/lr_schedule.h"
 #include "sluice/config/recipe.h"
 #include "sluice/feedback/feedback.h"
@@ -25,6 +26,18 @@ void check_feedback(const std::string& text) {
   make_feedback(text, {*backend, arena, bucket, make_sparsifier("topk")});
 }
 
+void check_network(const std::string& text) {
+  if (text == "nominal" || text == "measured") return;
+  try {
+    parse_link(text);
+  } catch (const std::invalid_argument&) {
+    throw std::invalid_argument(
+        concat("[train] --network must be nominal, measured, or ALPHA,RATE as "
+               "in 50us,1Gbit, got '",
+               text, "'"));
+  }
+}
+
 }  // namespace
 
 void check_training(const TrainConfig& given) {
@@ -32,6 +45,7 @@ void check_training(const TrainConfig& given) {
   choose_recipe(config);
   check_config(config);
   check_feedback(config.feedback);
+  check_network(config.network);
   device_of(config, 0);
   // The smaller part of it; names the files that are missing all the same.
   const auto data =

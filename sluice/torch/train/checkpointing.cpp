@@ -1,5 +1,8 @@
 #include "sluice/torch/train/checkpointing.h"
 
+#include <cstring>
+#include <sstream>
+
 #include "sluice/core/ensure.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/rank_part.h"
@@ -8,12 +11,20 @@
 namespace sluice {
 namespace {
 
-void write_parts(const Session& session, const std::string& folder,
-                 double best_accuracy) {
-  write_rank_part(rank_part_path(folder, session.comm.rank()),
-                  session.sync->save());
-  if (!session.is_first()) return;
+// Digests of what a rank has written.
+struct Written {
+  std::uint64_t part = 0;
+  std::uint64_t model = 0;  // of rank 0
+};
+
+Origin origin_of(const Session& session) {
+  return {session.run, session.progress.done, session.comm.size()};
+}
+
+std::uint64_t write_model(const Session& session, const std::string& folder,
+                          double best_accuracy) {
   ModelFile file;
+  file.run = session.run;
   file.progress = session.progress;
   file.ranks = session.comm.size();
   file.threads = session.threads;
@@ -25,7 +36,80 @@ void write_parts(const Session& session, const std::string& folder,
   file.parameters = session.model.parameters;
   file.buffers = session.model.buffers;
   file.optimizer = session.optimizer->state();
-  write_model_file(model_file_path(folder), file);
+  return write_model_file(model_file_path(folder), file);
+}
+
+Written write_parts(const Session& session, const std::string& folder,
+                    double best_accuracy) {
+  Origin origin = origin_of(session);
+  origin.rank = session.comm.rank();
+  Written written;
+  written.part = write_rank_part(rank_part_path(folder, origin.rank),
+                                 session.sync->save(), origin);
+  if (session.is_first()) {
+    written.model = write_model(session, folder, best_accuracy);
+  }
+  return written;
+}
+
+// On rank 0, of what all ranks have written.
+Manifest manifest_of(const Session& session, const std::vector<Bytes>& all) {
+  Manifest manifest(origin_of(session));
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    Written written;
+    std::memcpy(&written, all[r].data(), sizeof(written));
+    manifest.add(rank_part_path("", r).substr(1), written.part);
+    if (r == 0) manifest.add(model_file_path("").substr(1), written.model);
+  }
+  return manifest;
+}
+
+// Rank 0's, on all ranks.
+std::vector<std::string> lines_of_first(Communicator& comm,
+                                        const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  std::istringstream in(broadcast_first(comm, "resume", 0, text));
+  std::vector<std::string> all;
+  for (std::string line; std::getline(in, line);) all.push_back(line);
+  return all;
+}
+
+SavedRun read_saved_run(const std::string& folder, const Communicator& comm) {
+  SavedRun saved;
+  saved.folder = folder;
+  const Manifest manifest = Manifest::read(folder);
+  saved.model = read_model_file(model_file_path(folder), manifest);
+  saved.kept = read_rank_parts(folder, manifest, saved.model.ranks, comm.rank(),
+                               comm.size());
+  return saved;
+}
+
+// Each rank reads what it needs, so that together they have seen all of it.
+SavedRun read_first_whole(Communicator& comm,
+                          const std::vector<std::string>& folders) {
+  std::vector<std::string> notes;
+  std::string first;
+  for (const std::string& folder : folders) {
+    SavedRun saved;
+    try {
+      agree(comm, "resume", 0,
+            problem_of([&] { saved = read_saved_run(folder, comm); }));
+    } catch (const AgreedError& e) {
+      if (folders.size() == 1) throw;
+      if (first.empty()) first = e.what();
+      notes.push_back(concat("[resume] passed over: ", e.what()));
+      continue;
+    }
+    saved.notes = std::move(notes);
+    return saved;
+  }
+  throw AgreedError(
+      concat("[resume] none of ", folders.size(),
+             " checkpoints can be read, so none is replaced either; the first "
+             "of them: ",
+             first, "; --overwrite begins anew"),
+      0);
 }
 
 }  // namespace
@@ -35,20 +119,27 @@ std::optional<SavedRun> find_saved_run(Communicator& comm,
                                        const std::string& resume) {
   if (resume.empty()) return std::nullopt;
   const bool if_any = resume == "auto";
-  SavedRun saved;
-  if (comm.rank() == 0) {
-    saved.folder = CheckpointStore::find(if_any ? config.out : resume);
-  }
-  saved.folder = broadcast_first(comm, "resume", 0, saved.folder);
-  if (saved.folder.empty() && if_any) return std::nullopt;
+  CheckpointStore::Found found;
   agree(comm, "resume", 0, problem_of([&] {
-          ensure(!saved.folder.empty(),
+          if (comm.rank() != 0) return;
+          found = CheckpointStore::find_all(if_any ? config.out : resume);
+        }));
+  found.folders = lines_of_first(comm, found.folders);
+  if (found.folders.empty() && if_any) return std::nullopt;
+  agree(comm, "resume", 0, problem_of([&] {
+          ensure(!found.folders.empty(),
                  "[resume] expected a run folder with a checkpoint in it, got "
                  "'",
                  resume, "'; --resume auto starts a new run if there is none");
-          saved.model = read_model_file(model_file_path(saved.folder));
-          check_compatible(saved.model, config);
         }));
+  SavedRun saved = read_first_whole(comm, found.folders);
+  if (!found.note.empty()) {
+    saved.notes.insert(saved.notes.begin(),
+                       concat("[resume] ", found.note,
+                              "; looked for the newest whole checkpoint"));
+  }
+  agree(comm, "resume", 0,
+        problem_of([&] { check_compatible(saved.model, config); }));
   return saved;
 }
 
@@ -58,17 +149,27 @@ void load_saved_run(SavedRun& saved, Session& session) {
   copy_into("resume", file.buffers, session.model.buffers);
   session.optimizer->load_state(file.optimizer);
   session.schedule->load_state(file.schedule);
-  GradientSync::State state = read_rank_parts(
-      saved.folder, file.ranks, session.comm.rank(), session.comm.size());
+  GradientSync::State& state = saved.kept;
   const Plan old = plan_from_json(file.plan, session.model.names);
   if (!(old == session.model.plan)) {
     state.rules.clear();
     state.collectives.clear();
   }
   session.sync->load(state);
+  state = {};
   file.parameters.clear();
   file.buffers.clear();
   file.optimizer.clear();
+}
+
+void abandon_others(SavedRun& saved, const Session& session) {
+  if (!session.is_first()) return;
+  const CheckpointStore store(session.config.out, 1);
+  for (const std::string& folder : store.go_on_from(saved.folder)) {
+    saved.notes.push_back(
+        concat("[resume] set aside, since the run goes on from ", saved.folder,
+               ": ", folder, "; remove it when nobody needs it"));
+  }
 }
 
 std::string save_checkpoint(Session& session, double best_accuracy) {
@@ -85,9 +186,16 @@ std::string save_checkpoint(Session& session, double best_accuracy) {
     on_all([&] {
       if (session.is_first()) store.begin(step);
     });
-    on_all([&] { write_parts(session, store.partial(step), best_accuracy); });
+    Written written;
     on_all([&] {
-      if (session.is_first()) folder = store.publish(step);
+      written = write_parts(session, store.partial(step), best_accuracy);
+    });
+    const auto all = gather_at_first(comm, "checkpoint", step,
+                                     std::as_bytes(std::span(&written, 1)));
+    on_all([&] {
+      if (!session.is_first()) return;
+      manifest_of(session, all).write(store.partial(step));
+      folder = store.publish(step);
     });
   } catch (const AgreedError& e) {
     if (session.is_first()) store.discard(step);

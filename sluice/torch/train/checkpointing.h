@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "sluice/torch/train/session.h"
 
@@ -13,11 +14,15 @@ namespace sluice {
 struct SavedRun {
   std::string folder;
   ModelFile model;
+  GradientSync::State kept;        // of this rank
+  std::vector<std::string> notes;  // what people should know, on rank 0
 };
 
 // The one that `resume` names: a checkpoint, a run folder, or "auto", which is
-// that of the configuration if it has any. None if there is nothing to go on
-// from. Throws AgreedError if it is not there, damaged, or of another job.
+// that of the configuration if it has any. Of a run folder the latest that all
+// ranks can read; the notes say why others were passed over. None if there is
+// no checkpoint to go on from. Throws AgreedError if none is there, none can be
+// read, or it is of another job.
 std::optional<SavedRun> find_saved_run(Communicator& comm,
                                        const TrainConfig& config,
                                        const std::string& resume);
@@ -26,6 +31,11 @@ std::optional<SavedRun> find_saved_run(Communicator& comm,
 // that was made with it; gives up its tensors. Throws std::exception for what
 // is wrong on this rank.
 void load_saved_run(SavedRun& saved, Session& session);
+
+// Sets aside checkpoints of the session's run folder that it does not go on
+// from, and notes so. On rank 0, once the folder is this run's. Throws
+// std::runtime_error.
+void abandon_others(SavedRun& saved, const Session& session);
 
 // Saves a session into its run folder. Returns the folder, on rank 0. Throws
 // AgreedError, naming the last good checkpoint, if a rank cannot write.

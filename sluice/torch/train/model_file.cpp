@@ -50,8 +50,9 @@ std::string model_file_path(const std::string& folder) {
   return folder + "/model.ckpt";
 }
 
-void write_model_file(const std::string& path, const ModelFile& file) {
+std::uint64_t write_model_file(const std::string& path, const ModelFile& file) {
   const Json header = {{"format", kFormat},
+                       {"run", file.run},
                        {"step", file.progress.done},
                        {"place", file.progress.place},
                        {"steps_per_epoch", file.progress.steps_per_epoch},
@@ -66,12 +67,14 @@ void write_model_file(const std::string& path, const ModelFile& file) {
   store.add("parameter/", file.parameters);
   store.add("buffer/", file.buffers);
   store.add("optimizer/", file.optimizer);
-  Checkpoint::write(path, header.dump(), store.stored());
+  return Checkpoint::write(path, header.dump(), store.stored());
 }
 
-ModelFile read_model_file(const std::string& path) {
+ModelFile read_model_file(const std::string& path, const Manifest& manifest) {
   const Checkpoint stored = Checkpoint::read(path);
+  manifest.check(path, stored);
   ModelFile file;
+  file.run = origin_of(stored).run;
   try {
     const Json header = Json::parse(stored.header());
     ensure(header.at("format") == kFormat, "[resume] '", path,

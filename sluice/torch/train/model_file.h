@@ -4,6 +4,7 @@
 
 #include "sluice/config/config.h"
 #include "sluice/config/lr_schedule.h"
+#include "sluice/run/manifest.h"
 #include "sluice/torch/optim/optimizer.h"
 
 namespace sluice {
@@ -26,6 +27,7 @@ struct Progress {
 
 // What a checkpoint holds once: weights, optimizer, and where the run was.
 struct ModelFile {
+  std::string run;  // as in Origin
   Progress progress;
   std::uint64_t ranks = 1;
   std::uint64_t threads = 1;  // per rank: others give other bits
@@ -40,10 +42,12 @@ struct ModelFile {
 };
 
 std::string model_file_path(const std::string& folder);
-void write_model_file(const std::string& path, const ModelFile& file);
+// Returns the digest of the file.
+std::uint64_t write_model_file(const std::string& path, const ModelFile& file);
 
-// Throws std::runtime_error if it is not there, damaged, or something else.
-ModelFile read_model_file(const std::string& path);
+// Throws std::runtime_error if it is not there, damaged, something else, or not
+// of the checkpoint of the manifest.
+ModelFile read_model_file(const std::string& path, const Manifest& manifest);
 
 // Throws std::invalid_argument if a run of this configuration cannot go on from
 // the file.

@@ -1,10 +1,10 @@
 #include "sluice/torch/train/planned_model.h"
 
-#include <fstream>
 #include <sstream>
 
 #include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
+#include "sluice/core/input_file.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/torch/train/adapter.h"
 
@@ -40,11 +40,10 @@ PlanInput plan_input(const TrainConfig& c, const PlannedModel& planned) {
 Plan plan_of(const TrainConfig& c, const PlannedModel& planned) {
   if (!c.plan.ends_with(".json"))
     return make_plan(c.plan, plan_input(c, planned));
-  std::ifstream file(c.plan);
-  ensure(file.good(), "[train] the plan '", c.plan, "' must be readable");
-  std::ostringstream text;
-  text << file.rdbuf();
-  return plan_from_json(text.str(), planned.names);
+  const std::string problem = why_no_file(c.plan);
+  ensure(problem.empty(), "[train] the plan '", c.plan,
+         "' must be readable: ", problem);
+  return plan_from_json(read_text_file("train", c.plan), planned.names);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "sluice/torch/train/reporting.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -9,6 +10,19 @@
 #include "sluice/torch/train/replicas.h"
 
 namespace sluice {
+namespace {
+
+// Whether times that are measured decide what is added in which order.
+bool depends_on_times(const Session& s) {
+  const auto& buckets = s.model.plan.buckets;
+  return std::any_of(buckets.begin(), buckets.end(), [&](const BucketPlan& b) {
+    const bool asks = s.config.network == "measured" &&
+                      parse_spec(b.collective).name == "auto";
+    return asks || b.collective.find("measured") != std::string::npos;
+  });
+}
+
+}  // namespace
 
 Reporting::Reporting(Session& session, bool lines_to_stderr,
                      const SavedRun* saved)
@@ -42,6 +56,10 @@ void Reporting::say_what_begins() {
                  ? "dense"
                  : concat(s.config.sparsifier, " at ", s.config.density),
              "; ", s.config.out));
+  if (depends_on_times(s)) {
+    say("this run does not repeat bit for bit, since measured times decide how "
+        "it sums; --network nominal --dense-collective dense does");
+  }
   if (!s.device.is_cpu()) {
     say(concat("computing on ", s.device.str(),
                "; gradients go through host memory, where they are selected"));
@@ -50,9 +68,16 @@ void Reporting::say_what_begins() {
 
 void Reporting::say_what_goes_on(const SavedRun& saved) {
   const Session& s = session_;
+  for (const std::string& note : saved.notes) say(note);
   say(concat("resumed after step ", s.progress.done, " from ", saved.folder));
   if (saved.model.data != 0 && saved.model.data != s.data) {
     say("the data are not those of the checkpoint: epochs have another order");
+  }
+  if (saved.model.threads != s.threads) {
+    say(concat("[resume] ", saved.model.threads, " threads per worker before, ",
+               s.threads,
+               " now: sums have other bits than without the stop; --threads ",
+               saved.model.threads, " keeps them"));
   }
   if (saved.model.ranks == s.comm.size()) return;
   say(concat("residuals of ", saved.model.ranks, " workers went to ",

@@ -32,6 +32,7 @@ class Session {
   }
 
   TrainConfig config;
+  std::string run;  // as in Origin
   Communicator& comm;
   Progress progress;
   std::uint64_t total = 0;  // steps at the end

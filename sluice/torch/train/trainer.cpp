@@ -80,6 +80,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
                                                : OldRun::kResume;
   // Only now: what cannot begin leaves no folder behind.
   session_.config.out = open_run_folder(comm, config_, old);
+  on_all([&] {
+    if (saved_) abandon_others(*saved_, session_);
+  });
   broadcast_tensors(comm, progress_.done, session_.model.parameters);
   broadcast_tensors(comm, progress_.done, session_.model.buffers);
   on_all([&] {

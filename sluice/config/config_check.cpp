@@ -1,0 +1,26 @@
+#include "sluice/collective/sparse_allreduce.h"
+#include "sluice/config/config.h"
+#include "sluice/config/lr_schedule.h"
+#include "sluice/sparsify/schedule.h"
+#include "sluice/sparsify/sparsifier.h"
+
+// Beside config.cpp, which needs none of these: so the fuzzer can read
+// configurations without the library.
+
+namespace sluice {
+
+void check_config(const TrainConfig& c) {
+  if (c.sparsifier != "none") {
+    make_sparsifier(c.sparsifier);
+    make_collective(c.collective);
+  }
+  make_collective(c.dense_collective);
+  DensitySchedule(c.density_schedule, c.density);
+  // How long the run is depends on the data.
+  make_lr_schedule(c.lr_schedule, {.base = c.lr, .epochs = 1e9});
+  parse_every("checkpoint_every", c.checkpoint_every);
+  parse_every("eval_every", c.eval_every);
+  parse_step_range(c.trace);
+}
+
+}  // namespace sluice
