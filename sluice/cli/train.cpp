@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -16,8 +17,9 @@
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/preset.h"
 #include "sluice/config/recipe.h"
-#include "sluice/core/error.h"
+#include "sluice/core/ensure.h"
 #include "sluice/core/input_file.h"
+#include "sluice/run/line_writer.h"
 #include "sluice/run/ranks.h"
 #include "sluice/torch/train/trainer.h"
 
@@ -70,13 +72,23 @@ constexpr Kind kKinds[] = {
 std::atomic<bool> stop_asked = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// The second signal ends the process at once.
+std::atomic<int> signals_seen = 0;
+
+// The third signal ends the process at once: people press Ctrl-C twice, and a
+// scheduler may send what mpirun sends as well.
 void stop_on_signals() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { stop_asked = true; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND) | SA_RESTART;
+  action.sa_handler = [](int number) {
+    stop_asked = true;
+    if (++signals_seen < 3) return;
+    signal(number, SIG_DFL);
+    raise(number);
+  };
+  action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  // Whoever reads what a run says may leave before it ends.
+  signal(SIGPIPE, SIG_IGN);
 }
 
 struct Options {
@@ -172,7 +184,18 @@ std::string bytes_text(double bytes) {
                      : fmt::format("{:.1f} MB", bytes / 1e6);
 }
 
-void print_summary(const TrainSummary& s) {
+// Nobody is left to report to if the reader has gone.
+void put_out(const std::string& text) {
+  LineWriter out(STDOUT_FILENO);
+  out.write(text);
+  out.finish();
+  ensure(out.problem().empty() || out.reader_is_gone(),
+         "[train] the run is whole, and summary.json has what it came to, but "
+         "standard output could not be written: ",
+         out.problem());
+}
+
+std::string describe(const TrainSummary& s) {
   std::vector<Json> rows;
   const auto row = [&](const char* what, const std::string& value) {
     rows.push_back({{"what", what}, {"value", value}});
@@ -207,14 +230,15 @@ void print_summary(const TrainSummary& s) {
       bytes_text(static_cast<double>(s.memory_bytes)));
   row("weights", fmt::format("{:016x}", s.weights));
   row("checkpoint", s.checkpoint);
-  fmt::print("{}",
-             print_rows(rows, {{"what", "summary", ""}, {"value", "", ""}},
-                        Format::kTable));
-  if (s.stopped) fmt::print("go on with: sluice train --resume {}\n", s.folder);
+  std::string text = print_rows(
+      rows, {{"what", "summary", ""}, {"value", "", ""}}, Format::kTable);
+  if (s.stopped) {
+    text += fmt::format("go on with: sluice train --resume {}\n", s.folder);
+  }
+  return text;
 }
 
 void train(const Options& o, const TrainConfig& config, Communicator& comm) {
-  stop_on_signals();
   const std::string note = recipe_note(config);
   if (comm.rank() == 0 && !note.empty()) {
     fmt::print(stderr, "[train] note: {}\n", note);
@@ -227,11 +251,9 @@ void train(const Options& o, const TrainConfig& config, Communicator& comm) {
     throw SpokenFor(e.what());
   }
   if (comm.rank() != 0) return;
-  if (o.json) {
-    fmt::print("{}", to_json(summary));
-  } else {
-    print_summary(summary);
-  }
+  comm.work_alone("writing to standard output", std::chrono::minutes(1), [&] {
+    put_out(o.json ? to_json(summary) : describe(summary));
+  });
 }
 
 // For --help, which begins with a capital and knows the choices.
@@ -303,6 +325,7 @@ void add_train(CLI::App& app) {
     if (o->check || !o->print_config) check_training(config);
     if (o->print_config) fmt::print("{}", to_json(config));
     if (o->check || o->print_config) return;
+    stop_on_signals();
     run_ranks(o->launch, [&](Communicator& comm) { train(*o, config, comm); });
   });
 }

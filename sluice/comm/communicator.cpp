@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <cstring>
+#include <exception>
 #include <mutex>
-#include <set>
+#include <thread>
 
 #include "sluice/core/checksum.h"
 #include "sluice/core/ensure.h"
@@ -22,17 +24,23 @@ struct FrameHeader {
   std::uint32_t epoch = 0;
   std::uint64_t step = 0;
   std::uint32_t phase = 0;
-  std::uint32_t abort = 0;
+  std::uint32_t kind = 0;
   std::uint64_t suspect = 0;
   std::uint64_t bytes = 0;
   std::uint32_t checksum = 0;  // of header and payload, with this field 0
-  std::uint32_t reserved = 0;
+  std::uint32_t waited_ms = 0;
 };
 
 static_assert(sizeof(FrameHeader) == Frame::kHeader);
 
 // How long survivors compare notes about whom they were waiting for.
-constexpr auto kGrace = std::chrono::milliseconds(200);
+constexpr auto kGrace = std::chrono::milliseconds(500);
+// Who waits hears this often what ranks say that it does not wait for.
+constexpr auto kListen = std::chrono::milliseconds(100);
+// A rank that finds itself this much later was paused, whatever the timeout.
+constexpr auto kLeastPause = std::chrono::seconds(1);
+// Of other ranks' frames that come while a rank listens.
+constexpr std::size_t kHeardAhead = 8;
 
 std::uint32_t checksum_of(FrameHeader header,
                           std::span<const std::byte> payload) {
@@ -92,6 +100,9 @@ void on_sigterm(int number) {
 }  // namespace
 
 void report_waits_on_sigterm() {
+  struct sigaction there = {};
+  sigaction(SIGTERM, nullptr, &there);
+  if (there.sa_handler != SIG_DFL) return;
   wait_note.wanted = true;
   signal(SIGTERM, on_sigterm);
 }
@@ -99,23 +110,39 @@ void report_waits_on_sigterm() {
 Communicator::Communicator(std::unique_ptr<Engine> engine)
     : engine_(std::move(engine)),
       current_(engine_->size()),
-      early_(engine_->size(), false) {}
+      early_(engine_->size(), false),
+      heard_(engine_->size()) {
+  // Whether a rank comes to listen depends on the others, and a step must not
+  // allocate.
+  for (auto& heard : heard_) heard.reserve(kHeardAhead);
+}
 
 void Communicator::begin(std::string_view operation, std::uint64_t step) {
   if (failure_.has_value()) throw CommError(*failure_);
   operation_ = operation;
   step_ = step;
-  deadline_ = now() + timeout_;
+  began_ = now();
+  deadline_ = began_ + timeout_;
+  paused_ = {};
 }
 
-void Communicator::seal(Frame& frame, std::uint32_t phase, bool abort,
-                        std::size_t suspect) {
+// As people count it.
+std::string Communicator::place(std::uint64_t step) const {
+  if (step == ~std::uint64_t{0}) return "the last step";
+  std::string text = concat("step ", step / parts_ + first_step_);
+  if (parts_ > 1) text += concat(" bucket ", step % parts_);
+  return text;
+}
+
+void Communicator::seal(Frame& frame, std::uint32_t phase, Kind kind,
+                        const Complaint& about) {
   FrameHeader header;
   header.epoch = epoch_;
   header.step = step_;
   header.phase = phase;
-  header.abort = abort ? 1 : 0;
-  header.suspect = suspect;
+  header.kind = static_cast<std::uint32_t>(kind);
+  header.suspect = about.about;
+  header.waited_ms = about.waited_ms;
   header.bytes = frame.payload().size();
   header.checksum = checksum_of(header, frame.payload());
   std::memcpy(frame.bytes().data(), &header, sizeof(header));
@@ -129,7 +156,7 @@ void Communicator::post(std::size_t peer, const Frame& frame) {
 }
 
 void Communicator::send(std::size_t peer, std::uint32_t phase, Frame& frame) {
-  if (!frame.sealed()) seal(frame, phase, false, 0);
+  if (!frame.sealed()) seal(frame, phase, Kind::kData, {});
   const FrameHeader header = header_of(frame);
   expect(
       header.epoch == epoch_ && header.step == step_ && header.phase == phase,
@@ -145,6 +172,24 @@ void Communicator::send(std::size_t peer, std::uint32_t phase,
   send(peer, phase, frame);
 }
 
+// Whether the frame told how a peer is, and was no data.
+bool Communicator::take_news(std::size_t peer, const Frame& frame) {
+  const FrameHeader header = header_of(frame);
+  if (header.kind == static_cast<std::uint32_t>(Kind::kData) ||
+      header.epoch != epoch_ || !is_sound(header, frame)) {
+    return false;
+  }
+  if (header.kind == static_cast<std::uint32_t>(Kind::kAlive)) {
+    deadline_ = std::max(deadline_, now() + timeout_);
+  } else if (!frame.payload().empty()) {
+    last_word_ = frame;
+    last_speaker_ = peer;
+  } else {
+    complaints_.push_back({peer, header.suspect, header.waited_ms});
+  }
+  return true;
+}
+
 // Whether current_[peer] is the peer's next frame of this epoch or a later one;
 // what is left of an earlier epoch goes nowhere.
 bool Communicator::next_frame(std::size_t peer) {
@@ -152,14 +197,41 @@ bool Communicator::next_frame(std::size_t peer) {
     early_[peer] = false;
     return true;
   }
-  while (engine_->poll(peer, current_[peer])) {
-    traffic_.bytes_received += current_[peer].bytes().size();
+  while (true) {
+    if (!heard_[peer].empty()) {
+      current_[peer] = heard_[peer].pop();
+    } else if (engine_->poll(peer, current_[peer])) {
+      traffic_.bytes_received += current_[peer].bytes().size();
+    } else {
+      return false;
+    }
     const FrameHeader header = header_of(current_[peer]);
-    if (header.epoch >= epoch_ || !is_sound(header, current_[peer])) {
-      return true;
+    const bool old = header.epoch < epoch_ && is_sound(header, current_[peer]);
+    if (!old && !take_news(peer, current_[peer])) return true;
+  }
+}
+
+// Takes what has come from all ranks; data are kept for whoever asks for them.
+void Communicator::listen() {
+  Frame frame;
+  for (std::size_t r = 0; r < size(); ++r) {
+    while (r != rank() && engine_->poll(r, frame)) {
+      traffic_.bytes_received += frame.bytes().size();
+      if (!take_news(r, frame)) heard_[r].push(std::move(frame));
     }
   }
-  return false;
+}
+
+// Whether there is no use in waiting any longer.
+bool Communicator::late() {
+  const auto time = now();
+  paused_ = std::max(paused_, time - looked_);
+  looked_ = time;
+  if (time >= std::min(listen_at_, deadline_)) {
+    listen();
+    listen_at_ = time + kListen;
+  }
+  return time >= deadline_ || !complaints_.empty() || !last_word_.empty();
 }
 
 void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
@@ -167,12 +239,14 @@ void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
   if (wait_note.wanted) {
     wait_note.set(concat("[", operation_, "] rank ", rank(),
                          " was told to stop (SIGTERM) while it waited for ",
-                         "rank ", peer, " in step ", step_, " phase ", phase,
+                         "rank ", peer, " in ", place(step_), " phase ", phase,
                          "\n"));
   }
+  looked_ = now();
+  listen_at_ = looked_ + kListen;
   do {
-    if (now() >= deadline_) time_out(peer, concat(" phase ", phase));
-    engine_->idle(deadline_);
+    if (late()) give_up_on(peer, concat(" phase ", phase));
+    engine_->idle(std::min(deadline_, listen_at_));
   } while (!next_frame(peer));
   if (wait_note.wanted) wait_note.set("");
 }
@@ -192,28 +266,14 @@ Frame Communicator::receive_frame(std::size_t peer, std::uint32_t phase) {
   if (header.epoch > epoch_) {
     // The peer has started over; so must we, and then this frame is due.
     early_[peer] = true;
-    fail(peer, concat("[", operation_, "] rank ", rank(), " in step ", step_,
+    fail(peer, concat("[", operation_, "] rank ", rank(), " in ", place(step_),
                       ": rank ", peer, " has started over with epoch ",
                       header.epoch, "; rebuild() to follow it"));
   }
-  if (header.abort != 0 && !frame.payload().empty()) {
-    const auto why = frame.payload();
-    fail(header.suspect,
-         concat("[", operation_, "] rank ", peer, " gave up in step ",
-                header.step, ": ",
-                std::string_view(reinterpret_cast<const char*>(why.data()),
-                                 why.size())));
-  }
-  if (header.abort != 0) {
-    fail(header.suspect,
-         concat("[", operation_, "] rank ", rank(), " was told by rank ", peer,
-                " that rank ", header.suspect, " does not answer in step ",
-                step_));
-  }
   if (header.step != step_ || header.phase != phase) {
     reject(peer,
-           concat("step ", header.step, " phase ", header.phase, " where step ",
-                  step_, " phase ", phase,
+           concat(place(header.step), " phase ", header.phase, " where ",
+                  place(step_), " phase ", phase,
                   " was due; do all ranks run the same program and plan?"));
   }
   // Ranks that are threads share frames, so that it is not written to twice.
@@ -222,11 +282,13 @@ Frame Communicator::receive_frame(std::size_t peer, std::uint32_t phase) {
 }
 
 bool Communicator::native_sum(std::span<const float> in, std::span<float> out) {
-  const Engine::Native done = engine_->sum(in, out, deadline_);
+  looked_ = now();
+  listen_at_ = looked_ + kListen;
+  const Engine::Native done = engine_->sum(in, out, [this] { return late(); });
   if (done == Engine::Native::kNone) return false;
   if (done == Engine::Native::kLate) {
     // The engine does not say whom it misses; the others may know more.
-    time_out(rank(), " inside the engine's own all-reduce");
+    give_up_on(Complaint::kNobody, " inside the engine's own all-reduce");
   }
   const std::uint64_t bytes =
       2 * in.size_bytes() * (size() - 1) / std::max<std::size_t>(size(), 1);
@@ -249,6 +311,8 @@ void Communicator::rebuild() {
   ++epoch_;
   engine_->rebuild();
   failure_.reset();
+  complaints_.clear();
+  last_word_ = {};
   operation_ = "idle";
 }
 
@@ -258,69 +322,113 @@ void Communicator::finish() {
 }
 
 void Communicator::reject(std::size_t peer, const std::string& why) {
-  tell_others(peer);
-  fail(peer, concat("[", operation_, "] rank ", rank(), " got from rank ", peer,
-                    " in step ", step_, ": ", why));
+  const std::string what =
+      concat("[", operation_, "] rank ", rank(), " got from rank ", peer,
+             " in ", place(step_), ": ", why);
+  tell_others(Kind::kAbort, {rank(), peer}, what);
+  fail(peer, what);
 }
 
 void Communicator::abandon(std::string_view operation, std::uint64_t step,
                            const std::string& why) {
   begin(operation, step);
-  tell_others(rank(), why);
+  abandon(why);
+}
+
+void Communicator::abandon(const std::string& why) {
+  tell_others(Kind::kAbort, {rank(), rank()}, why);
   fail(rank(), why);
 }
 
-// An abort frame stands for whatever phase its receiver waits for.
-void Communicator::tell_others(std::size_t suspect, std::string_view why) {
+// Stands for whatever phase its receiver waits for.
+void Communicator::tell_others(Kind kind, const Complaint& about,
+                               std::string_view why) {
   Frame frame = make_frame(why.size());
   std::copy_n(reinterpret_cast<const std::byte*>(why.data()), why.size(),
               frame.payload().begin());
-  seal(frame, 0, true, suspect);
+  seal(frame, 0, kind, about);
   for (std::size_t r = 0; r < size(); ++r) {
     if (r != rank()) post(r, frame);
   }
 }
 
-// Tells the others whom we miss and listens for a while: a peer that complains
-// is alive, so the root suspect is the one who is missed and silent. A rank
-// that does not know whom it misses names itself.
-void Communicator::time_out(std::size_t peer, const std::string& where) {
-  tell_others(peer);
-  std::set<std::size_t> missed = {peer};
-  std::set<std::size_t> heard = {rank()};
+void Communicator::work_alone(const std::string& what,
+                              std::chrono::duration<double> limit,
+                              const std::function<void()>& work) {
+  const std::string too_long =
+      concat("[", operation_, "] rank ", rank(), " must be done with ", what,
+             " in ", limit.count(), " s, and is not");
+  const auto beat =
+      std::max<Clock::duration>(timeout_ / 4, std::chrono::milliseconds(1));
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool done = false;
+  bool over = false;
+  const auto tell = [&] {
+    const auto start = Clock::now();
+    std::unique_lock lock(mutex);
+    while (!over && !changed.wait_for(lock, beat, [&] { return done; })) {
+      over = Clock::now() - start >= limit;
+      tell_others(over ? Kind::kAbort : Kind::kAlive, {rank(), rank()},
+                  over ? too_long : what);
+    }
+  };
+  std::thread teller(tell);
+  std::exception_ptr error;
+  try {
+    work();
+  } catch (...) {
+    error = std::current_exception();
+  }
+  {
+    const std::lock_guard lock(mutex);
+    done = true;
+  }
+  changed.notify_all();
+  teller.join();
+  if (over) fail(rank(), too_long);
+  if (error) std::rethrow_exception(error);
+}
+
+// Tells the others whom we miss, or that we were paused, and listens for a
+// while to what they say.
+void Communicator::give_up_on(std::size_t peer, const std::string& where) {
+  if (!last_word_.empty()) {
+    const FrameHeader header = header_of(last_word_);
+    const auto why = last_word_.payload();
+    fail(header.suspect,
+         concat("[", operation_, "] rank ", last_speaker_, " gave up in ",
+                place(header.step), ": ",
+                std::string_view(reinterpret_cast<const char*>(why.data()),
+                                 why.size())));
+  }
+  const auto ms = [](Clock::duration d) {
+    return static_cast<std::uint32_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
+  };
+  const bool paused =
+      paused_ > std::max<Clock::duration>(timeout_ / 2, kLeastPause);
+  const Clock::duration waited = now() - began_;
+  const Complaint mine = {rank(), paused ? rank() : peer,
+                          ms(paused ? paused_ : waited)};
+  tell_others(Kind::kAbort, mine);
+  complaints_.insert(complaints_.begin(), mine);
   const auto until = now() + kGrace;
   while (now() < until) {
-    bool any = false;
-    for (std::size_t r = 0; r < size(); ++r) {
-      if (r == rank() || early_[r] || !next_frame(r)) continue;
-      const FrameHeader header = header_of(current_[r]);
-      any = true;
-      if (!is_sound(header, current_[r])) continue;
-      if (header.epoch > epoch_) {
-        early_[r] = true;
-        continue;
-      }
-      if (header.abort == 0) continue;
-      heard.insert(r);
-      missed.insert(header.suspect);
-    }
-    if (!any) engine_->idle(until);
+    engine_->idle(until);
+    listen();
   }
-  std::size_t root = peer;
-  if (peer == rank()) {
-    for (std::size_t r = 0; r < size(); ++r) {
-      if (!heard.contains(r)) root = r;
-    }
-  }
-  for (const std::size_t r : missed) {
-    if (!heard.contains(r)) root = r;
-  }
-  const auto seconds = std::chrono::duration<double>(timeout_).count();
+  const Blame verdict = judge_complaints(complaints_, size());
   const std::string whom =
-      peer == rank() ? "all others" : concat("rank ", peer);
-  fail(root, concat("[", operation_, "] rank ", rank(), " waited ", seconds,
-                    " s for ", whom, " in step ", step_, where, "; rank ", root,
-                    " does not answer: is it still running?"));
+      peer == Complaint::kNobody ? "all others" : concat("rank ", peer);
+  fail(verdict.suspect,
+       concat("[", operation_, "] rank ", rank(), " waited ",
+              static_cast<double>(ms(waited)) / 1e3, " s for ", whom, " in ",
+              place(step_), where, "; rank ", verdict.suspect,
+              verdict.answers
+                  ? " was paused or slow, and answers again: was it stopped "
+                    "(SIGSTOP), its machine overloaded, or the timeout short?"
+                  : " does not answer: is it still running?"));
 }
 
 void Communicator::fail(std::size_t suspect, const std::string& message) {

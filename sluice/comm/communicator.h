@@ -1,11 +1,14 @@
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "sluice/comm/blame.h"
 #include "sluice/comm/engine.h"
 
 namespace sluice {
@@ -57,6 +60,12 @@ class Communicator {
 
   // Starts a call; throws CommError if the communicator has failed.
   void begin(std::string_view operation, std::uint64_t step);
+  // From now on `parts` calls that begin() counts one after another are a step
+  // to people, whose first is `first`: errors name it that way.
+  void count_steps(std::uint64_t parts, std::uint64_t first) {
+    parts_ = parts;
+    first_step_ = first;
+  }
 
   // Room for a payload of so many bytes, to be filled in place; resize() cuts
   // what is not needed.
@@ -87,6 +96,16 @@ class Communicator {
   // fails the communicator: the others, wherever they wait, learn why.
   [[noreturn]] void abandon(std::string_view operation, std::uint64_t step,
                             const std::string& why);
+  // The same, between two calls.
+  [[noreturn]] void abandon(const std::string& why);
+
+  // Does work of this rank alone, with no call of this class, which may take
+  // longer than the others wait: they are told that it is alive, and their
+  // deadlines move. After `limit` they are told to give up instead, and so does
+  // this rank once the work is done, with a CommError that has `what` (a file,
+  // say) in it.
+  void work_alone(const std::string& what, std::chrono::duration<double> limit,
+                  const std::function<void()>& work);
 
   // Starts over after an error, if all ranks that are to go on do the same:
   // what was sent before is thrown away when it arrives.
@@ -103,29 +122,49 @@ class Communicator {
   void reset_traffic() { traffic_ = {}; }
 
  private:
+  enum class Kind : std::uint32_t { kData = 0, kAbort = 1, kAlive = 2 };
+
+  // What is not data or of another epoch.
+  bool take_news(std::size_t peer, const Frame& frame);
   bool next_frame(std::size_t peer);
   void wait_for(std::size_t peer, std::uint32_t phase);
+  bool late();
+  void listen();
   [[noreturn]] void fail(std::size_t suspect, const std::string& message);
-  void tell_others(std::size_t suspect, std::string_view why = {});
-  [[noreturn]] void time_out(std::size_t peer, const std::string& where);
-  void seal(Frame& frame, std::uint32_t phase, bool abort, std::size_t suspect);
+  void tell_others(Kind kind, const Complaint& about,
+                   std::string_view why = {});
+  [[noreturn]] void give_up_on(std::size_t peer, const std::string& where);
+  void seal(Frame& frame, std::uint32_t phase, Kind kind,
+            const Complaint& about);
   void post(std::size_t peer, const Frame& frame);
+  std::string place(std::uint64_t step) const;
 
   std::unique_ptr<Engine> engine_;
   Clock::duration timeout_ = std::chrono::seconds(60);
   std::string operation_ = "idle";
   std::uint64_t step_ = 0;
+  std::uint64_t parts_ = 1;
+  std::uint64_t first_step_ = 0;
   std::uint32_t epoch_ = 0;
   Clock::time_point deadline_{};
+  Clock::time_point began_{};
+  Clock::time_point looked_{};     // when it last asked whether it is late
+  Clock::time_point listen_at_{};  // to all, not only to whom it waits for
+  Clock::duration paused_{};       // the longest time between two looks
   Traffic traffic_;
   FramePool pool_;
-  std::vector<Frame> current_;  // the last frame of each peer
-  std::vector<bool> early_;     // current_ is of an epoch yet to come
+  std::vector<Frame> current_;      // the last frame of each peer
+  std::vector<bool> early_;         // current_ is of an epoch yet to come
+  std::vector<Fifo<Frame>> heard_;  // came while listening, to be received
+  std::vector<Complaint> complaints_;
+  Frame last_word_;  // of a rank that gave up and said why
+  std::size_t last_speaker_ = 0;
   std::optional<CommError> failure_;
 };
 
 // From now on SIGTERM prints what the process was last waiting for before it
-// ends the process. mpirun sends one to the survivors of a rank that died.
+// ends the process, unless the program has taken SIGTERM for itself. mpirun
+// sends one to the survivors of a rank that died.
 void report_waits_on_sigterm();
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "sluice/comm/frame.h"
@@ -33,10 +34,11 @@ class Engine {
   virtual Clock::time_point now() const { return Clock::now(); }
 
   // The engine's own all-reduce, from `in` to `out`, which may be the same:
-  // kNone if it has none, kLate if the deadline passed first.
+  // kNone if it has none, kLate if `late`, which is asked all the while, said
+  // so first.
   enum class Native : std::uint8_t { kNone, kDone, kLate };
   virtual Native sum(std::span<const float> /*in*/, std::span<float> /*out*/,
-                     Clock::time_point /*deadline*/) {
+                     const std::function<bool()>& /*late*/) {
     return Native::kNone;
   }
 

@@ -72,6 +72,7 @@ class Fifo {
  public:
   bool empty() const { return first_ == items_.size(); }
   T& front() { return items_[first_]; }
+  void reserve(std::size_t items) { items_.reserve(items); }
   void push(T item) {
     // What has left makes room before anything grows.
     if (items_.size() == items_.capacity() && first_ > 0) {

@@ -104,6 +104,8 @@ ParamList params_of(TrainConfig& c) {
       {"checkpoint_every", &c.checkpoint_every,
        "steps (100) or epochs (1e); also at the end and at SIGTERM"},
       {"keep", &c.keep, "checkpoints to keep", 1, 1e6},
+      {"write_timeout", &c.write_timeout,
+       "seconds that a rank may be at a file while the others wait", 1, 1e6},
       {"eval_every", &c.eval_every, "steps (100) or epochs (1e); 0: never"},
       {"log_every", &c.log_every, "steps", 1, 1e9},
       {"replica_check", &c.replica_check,

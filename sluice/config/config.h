@@ -49,6 +49,7 @@ struct TrainConfig {
   std::string out;
   std::string checkpoint_every;
   std::int64_t keep = 2;
+  double write_timeout = 600;  // seconds
   std::string eval_every = "1e";
   std::int64_t log_every = 10;
   std::int64_t replica_check = 100;

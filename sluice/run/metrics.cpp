@@ -59,6 +59,8 @@ void StepTotals::add(const StepTotals& o) {
 Metrics::Metrics(const Options& options)
     : options_(options),
       terminal_(isatty(STDERR_FILENO) != 0),
+      out_(terminal_ || options.lines_to_stderr ? STDERR_FILENO
+                                                : STDOUT_FILENO),
       start_(std::chrono::steady_clock::now()),
       path_(options.folder + "/metrics.jsonl"),
       events_(options.folder, static_cast<std::int64_t>(options.done) + 1) {
@@ -126,13 +128,24 @@ MetricsLine Metrics::line_at(const Moment& at, MetricsLine::Kind kind) const {
 
 void Metrics::say(const std::string& line) {
   clear();
-  std::FILE* out = terminal_ || options_.lines_to_stderr ? stderr : stdout;
-  fmt::print(out, "{}\n", line);
-  std::fflush(out);
+  out_.write(line + "\n");
+  check_output();
+}
+
+void Metrics::check_output() {
+  const std::string problem = out_.problem();
+  if (told_ || problem.empty()) return;
+  told_ = true;
+  fmt::print(stderr,
+             "[train] lines could not be written: {}; the run goes on, and "
+             "metrics.jsonl has its numbers\n",
+             problem);
 }
 
 void Metrics::finish() {
   clear();
+  out_.finish();
+  check_output();
   events_.flush();
 }
 
@@ -157,14 +170,13 @@ void Metrics::draw(const Moment& at, const std::string& text) {
   // A line that wraps could not be taken back.
   line.resize(std::min(line.size(), terminal_columns() - 1));
   clear();
-  fmt::print(stderr, "{}", line);
-  std::fflush(stderr);
+  out_.write(line);
   drawn_ = true;
 }
 
 void Metrics::clear() {
   if (!drawn_) return;
-  fmt::print(stderr, "\r\x1b[K");
+  out_.write("\r\x1b[K");
   drawn_ = false;
 }
 

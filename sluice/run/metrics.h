@@ -7,6 +7,7 @@
 #include <string>
 
 #include "sluice/run/events.h"
+#include "sluice/run/line_writer.h"
 #include "sluice/run/metrics_file.h"
 
 namespace sluice {
@@ -59,7 +60,9 @@ struct Moment {
 };
 
 // What a run tells the world, on rank 0: metrics.jsonl, an event file, and
-// people. For these it is a bar on a terminal (standard error), else lines.
+// people. For these it is a bar on a terminal (standard error), else lines. A
+// reader of these that is slow or gone holds nothing up; where they cannot be
+// written for another reason, standard error says so once.
 class Metrics {
  public:
   struct Options {
@@ -75,7 +78,7 @@ class Metrics {
   void evaluated(const Moment& at, const Evaluation& evaluation);
   // A line for people.
   void say(const std::string& line);
-  // Removes the bar.
+  // Removes the bar, and waits for who reads the lines.
   void finish();
 
  private:
@@ -83,9 +86,12 @@ class Metrics {
   void write(const std::string& line);
   void draw(const Moment& at, const std::string& text);
   void clear();
+  void check_output();
 
   Options options_;
   bool terminal_;
+  LineWriter out_;
+  bool told_ = false;  // that out_ has failed
   bool drawn_ = false;
   std::chrono::steady_clock::time_point start_;
   struct Closer {

@@ -1,5 +1,6 @@
 #include "sluice/run/run_folder.h"
 
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 
@@ -19,10 +20,7 @@ std::string default_folder(const TrainConfig& config) {
   localtime_r(&now, &local);
   char time[32];
   std::strftime(time, sizeof(time), "%Y%m%d-%H%M%S", &local);
-  const std::string base = concat("runs/", name, "-", time);
-  std::string path = base;
-  for (int i = 2; fs::exists(path); ++i) path = concat(base, "-", i);
-  return path;
+  return free_folder(concat("runs/", name, "-", time));
 }
 
 // Only what a run makes; whatever else is in there is not ours.
@@ -37,11 +35,13 @@ void remove_run(const std::string& path) {
   }
 }
 
-void open_folder(const std::string& path, OldRun old) {
-  const bool taken =
-      fs::exists(path + "/config.json") || !CheckpointStore::find(path).empty();
-  if (taken && old == OldRun::kReplace) remove_run(path);
-  ensure(!taken || old != OldRun::kRefuse,
+bool has_run(const std::string& path) {
+  return fs::exists(path + "/config.json") ||
+         !CheckpointStore::find(path).empty();
+}
+
+void make_folder(const std::string& path, OldRun old) {
+  ensure(!has_run(path) || old != OldRun::kRefuse,
          "[train] --out must be a new folder, got '", path,
          "', which has a run in it; --resume goes on with it, --overwrite "
          "replaces it");
@@ -51,7 +51,21 @@ void open_folder(const std::string& path, OldRun old) {
          "': ", error.message());
 }
 
+RunLock::Options lock_options() {
+  RunLock::Options options;
+  options.say = [](const std::string& line) {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  };
+  return options;
+}
+
 }  // namespace
+
+std::string free_folder(const std::string& base) {
+  std::string path = base;
+  for (int i = 2; fs::exists(path); ++i) path = concat(base, "-", i);
+  return path;
+}
 
 void compare_configs(Communicator& comm, const TrainConfig& config) {
   const auto all = gather_at_first(comm, "start", 0, to_bytes(to_json(config)));
@@ -74,18 +88,33 @@ void compare_configs(Communicator& comm, const TrainConfig& config) {
   agree(comm, "start", 0, differing);
 }
 
-std::string open_run_folder(Communicator& comm, const TrainConfig& config,
-                            OldRun old) {
-  std::string path = config.out;
-  std::string problem;
-  if (comm.rank() == 0) {
-    problem = problem_of([&] {
-      if (path.empty()) path = default_folder(config);
-      open_folder(path, old);
-    });
+std::unique_ptr<RunLock> lock_old_folder(Communicator& comm,
+                                         const TrainConfig& config) {
+  std::error_code none;
+  const bool there = !config.out.empty() && fs::is_directory(config.out, none);
+  if (broadcast_first(comm, "start", 0, std::string(there ? "y" : "n")) ==
+      "n") {
+    return nullptr;
   }
-  agree(comm, "start", 0, problem);
-  return broadcast_first(comm, "start", 0, path);
+  return RunLock::take(comm, config.out, lock_options());
+}
+
+std::string open_run_folder(Communicator& comm, const TrainConfig& config,
+                            OldRun old, std::unique_ptr<RunLock>& lock) {
+  std::string path = config.out;
+  const auto on_first = [&](auto&& part) {
+    agree(comm, "start", 0, comm.rank() == 0 ? problem_of(part) : "");
+  };
+  on_first([&] {
+    if (path.empty()) path = default_folder(config);
+    make_folder(path, old);
+  });
+  path = broadcast_first(comm, "start", 0, path);
+  if (lock == nullptr) lock = RunLock::take(comm, path, lock_options());
+  on_first([&] {
+    if (old == OldRun::kReplace && has_run(path)) remove_run(path);
+  });
+  return path;
 }
 
 }  // namespace sluice

@@ -9,8 +9,8 @@
 #include "sluice/collective/auto.h"
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/vote.h"
+#include "sluice/core/checksum.h"
 #include "sluice/core/ensure.h"
-#include "sluice/core/hash.h"
 #include "sluice/sync/bucket_sync.h"
 
 namespace sluice {
@@ -20,12 +20,6 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::uint64_t hash_of(const std::string& text) {
-  std::uint64_t hash = 0;
-  for (const char c : text) hash = mix64(hash, static_cast<unsigned char>(c));
-  return hash;
 }
 
 }  // namespace
@@ -112,6 +106,7 @@ class GradientSync::Impl {
     changed_.wait(lock, [&] { return running_ == 0; });
     report_.exposed_seconds = since(start);
     record("wait", buckets_.size(), start);
+    comm_.count_steps(1, 0);
     open_ = false;
     if (error_ != nullptr) std::rethrow_exception(error_);
     return report_;
@@ -230,7 +225,10 @@ class GradientSync::Impl {
 
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
-    const std::uint64_t mine[] = {step_.step, hash_of(to_json(plan, names_))};
+    const std::string text = to_json(plan, names_);
+    Checksum sum;
+    sum.add(std::as_bytes(std::span(text)));
+    const std::uint64_t mine[] = {step_.step, sum.fold()};
     const std::size_t other = rank_that_differs(comm_, "replan", step_.step,
                                                 std::as_bytes(std::span(mine)));
     require(other == comm_.rank(),
@@ -299,11 +297,8 @@ class GradientSync::Impl {
         finish_buckets(false);
         throw;
       }
-      throw CommError(
-          concat(e.what(),
-                 "; whether the others committed the step is in doubt: "
-                 "recover() on all ranks that go on"),
-          e.rank(), e.suspect());
+      throw CommError(concat(e.what(), "; others may have committed the step"),
+                      e.rank(), e.suspect());
     }
   }
 
@@ -330,6 +325,7 @@ class GradientSync::Impl {
     } catch (const CommError&) {
       throw;
     } catch (const std::exception& e) {
+      comm_.count_steps(1, options_.first_step);
       comm_.abandon("exchange", step_.step, e.what());
     }
     return true;
@@ -345,6 +341,7 @@ class GradientSync::Impl {
       if (!network_) network_ = measure_network(comm_, step);
       *network = *network_;
     }
+    comm_.count_steps(buckets_.size(), options_.first_step);
     buckets_[b]->exchange(comm_, context_, step);
     report_.exchange_seconds += since(start);
     record("exchange", b, start);
@@ -361,9 +358,13 @@ class GradientSync::Impl {
     if (report_.nonfinite > 0) {
       const bool stop = options_.nonfinite == NonFinite::kStop;
       ballot = stop ? Ballot::kStop : Ballot::kNo;
-      if (stop) reason = describe_nonfinite(report_.nonfinite, step_.step);
+      if (stop) {
+        reason = describe_nonfinite(report_.nonfinite,
+                                    step_.step + options_.first_step);
+      }
     }
     voted_ = ballot == Ballot::kYes;
+    comm_.count_steps(1, options_.first_step);
     vote(comm_, step_.step, ballot, counts_, result_, reason);
     report_.notes = result_.totals.back();
     report_.traffic = comm_.traffic();
@@ -400,9 +401,8 @@ class GradientSync::Impl {
   }
 
   void tell_applied(std::size_t b) {
-    if (options_.applied) {
-      options_.applied(b, backend_.record(context_.stream()));
-    }
+    if (!options_.applied) return;
+    options_.applied(b, backend_.record(context_.stream()));
   }
 
   void count() {

@@ -20,6 +20,7 @@ struct SyncOptions {
   Plan plan;
   std::uint64_t seed = 0;         // equal on all ranks
   std::uint64_t total_steps = 0;  // 0: unknown
+  std::uint64_t first_step = 0;   // what errors call step 0
   NonFinite nonfinite = NonFinite::kSkip;
   std::vector<Treatment> treatments;  // per tensor, or none
   Trace* trace = nullptr;             // may be null

@@ -2,18 +2,17 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
 #include "sluice/core/ensure.h"
-
-extern char** environ;
 
 namespace sluice {
 namespace {
@@ -43,29 +42,45 @@ std::string read_all(std::FILE* file) {
   return text;
 }
 
+// Between fork() and exec(), where only what is safe in a signal handler may be
+// called. Returns what went wrong.
+int become(char* const* argv, pid_t parent, const SpawnOptions& options) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, options.orphan_signal);
+  if (getppid() != parent) _exit(1);  // it was too quick
+  signal(SIGPIPE, SIG_DFL);
+  const int nothing = open("/dev/null", O_RDONLY);
+  dup2(nothing, STDIN_FILENO);
+  if (options.out >= 0) dup2(options.out, STDOUT_FILENO);
+  if (options.err >= 0) dup2(options.err, STDERR_FILENO);
+  if (nothing > STDERR_FILENO) close(nothing);
+  sigprocmask(SIG_SETMASK, &options.mask, nullptr);
+  execvp(argv[0], argv);
+  return errno;
+}
+
 }  // namespace
 
-int spawn(pid_t& pid, std::vector<std::string> words, const sigset_t& mask,
-          int out, int err) {
+int spawn(pid_t& pid, std::vector<std::string> words,
+          const SpawnOptions& options) {
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setsigmask(&attributes, &mask);
-  posix_spawnattr_setflags(&attributes,
-                           POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-  posix_spawn_file_actions_t files;
-  posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY,
-                                   0);
-  if (out >= 0) posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
-  if (err >= 0) posix_spawn_file_actions_adddup2(&files, err, STDERR_FILENO);
-  const int error =
-      posix_spawnp(&pid, argv[0], &files, &attributes, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&files);
-  posix_spawnattr_destroy(&attributes);
+  int report[2];  // closed by a successful exec()
+  if (pipe2(report, O_CLOEXEC) != 0) return errno;
+  const pid_t parent = getpid();
+  pid = fork();
+  if (pid == 0) {
+    const int error = become(argv.data(), parent, options);
+    _exit(write(report[1], &error, sizeof(error)) > 0 ? 127 : 126);
+  }
+  int error = pid < 0 ? errno : 0;
+  close(report[1]);
+  while (pid > 0 && read(report[0], &error, sizeof(error)) < 0 &&
+         errno == EINTR) {
+  }
+  close(report[0]);
+  if (pid > 0 && error != 0) waitpid(pid, nullptr, 0);
   return error;
 }
 
@@ -73,10 +88,12 @@ pid_t start_self(const std::vector<std::string>& arguments, int out, int err) {
   std::vector<std::string> words = {
       std::filesystem::read_symlink(kSelf).string()};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  sigset_t none;
-  sigemptyset(&none);
+  SpawnOptions options;
+  sigemptyset(&options.mask);
+  options.out = out;
+  options.err = err;
   pid_t pid = 0;
-  const int error = spawn(pid, words, none, out, err);
+  const int error = spawn(pid, words, options);
   ensure(error == 0, "[child] '", words[0], "' must be startable, got '",
          std::strerror(error), "'");
   return pid;

@@ -10,12 +10,21 @@
 
 namespace sluice {
 
-// Starts words[0], looked for in PATH, with nothing to read and this signal
-// mask, in a process group of its own, so that a Ctrl-C reaches the parent
-// alone (and the terminal would not let it read). Outputs go to these file
-// descriptors; -1 leaves one as it is. Returns 0, or what went wrong as errno.
-int spawn(pid_t& pid, std::vector<std::string> words, const sigset_t& mask,
-          int out = -1, int err = -1);
+struct SpawnOptions {
+  sigset_t mask = {};  // of the program
+  // What the program gets when the thread that started it ends, however that
+  // comes about.
+  int orphan_signal = SIGTERM;
+  // Where its outputs go; -1 leaves one as it is.
+  int out = -1;
+  int err = -1;
+};
+
+// Starts words[0], looked for in PATH, with nothing to read, in a process group
+// of its own, so that a Ctrl-C reaches the parent alone (and the terminal would
+// not let it read). Returns 0, or what went wrong as errno.
+int spawn(pid_t& pid, std::vector<std::string> words,
+          const SpawnOptions& options);
 
 // Starts this program, as spawn() does. Returns its process id; throws
 // std::runtime_error if it cannot be started.

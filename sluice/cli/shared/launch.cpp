@@ -1,6 +1,7 @@
 #include "sluice/cli/shared/launch.h"
 
 #include <fmt/format.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -13,6 +14,8 @@
 #include <thread>
 
 #include "sluice/cli/shared/mpirun.h"
+#include "sluice/cli/shared/parent_watch.h"
+#include "sluice/cli/shared/rank_outputs.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/ensure.h"
@@ -23,6 +26,8 @@ namespace {
 
 constexpr std::int64_t kMostWorkers = 1024;
 constexpr double kLongest = 86400;
+// For a checkpoint of a rank whose parent has ended.
+constexpr std::chrono::seconds kOrphanGrace(60);
 
 // What mpirun, or srun, tells a process in its environment.
 std::optional<std::int64_t> from_environment(
@@ -54,6 +59,12 @@ std::unique_ptr<Communicator> make_rank(std::unique_ptr<Engine> engine,
   return comm;
 }
 
+std::string message_of(const std::exception& e) {
+  const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
+  return memory ? "[launch] not enough memory; ask for fewer elements or ranks"
+                : e.what();
+}
+
 // Runs the work of one rank; if it fails, the others need not find out by their
 // deadlines.
 void work_on(Communicator& comm,
@@ -61,20 +72,14 @@ void work_on(Communicator& comm,
   try {
     work(comm);
     comm.finish();
-  } catch (...) {
+  } catch (const std::exception& e) {
     const std::exception_ptr error = std::current_exception();
     try {
-      if (!comm.failed()) comm.reject(comm.rank(), "an error");
+      if (!comm.failed()) comm.abandon(message_of(e));
     } catch (const CommError&) {
     }
     std::rethrow_exception(error);
   }
-}
-
-std::string message_of(const std::exception& e) {
-  const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
-  return memory ? "[launch] not enough memory; ask for fewer elements or ranks"
-                : e.what();
 }
 
 [[noreturn]] void leave(std::int64_t rank, const std::exception& e) {
@@ -94,18 +99,29 @@ std::string message_of(const std::exception& e) {
 
 void run_mpi_rank(const LaunchOptions& options,
                   const std::function<void(Communicator&)>& work) {
-  share_standard_error();
+  share_outputs();
   report_waits_on_sigterm();
+  // Whoever read what this rank writes may have ended before it.
+  signal(SIGPIPE, SIG_IGN);
+  const ParentWatch watch(std::chrono::duration<double>(2 * options.timeout) +
+                          kOrphanGrace);
   std::int64_t rank =
       from_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
           .value_or(-1);
   try {
     auto engine = make_mpi_engine();
+    mark_crashes();  // after MPI, which has handlers of its own
     rank = static_cast<std::int64_t>(engine->rank());
     const auto size = static_cast<std::int64_t>(engine->size());
     check_size(options.workers.value_or(size), size);
     const auto comm = make_rank(std::move(engine), options);
-    work_on(*comm, work);
+    work_on(*comm, [&](Communicator& c) {
+      work(c);
+      if (!watch.left_alone()) return;
+      // MPI_Finalize would wait for the process that has ended.
+      std::fflush(stdout);
+      _exit(1);
+    });
   } catch (const std::exception& e) {
     leave(rank, e);
   }
@@ -217,7 +233,7 @@ void run_ranks(const LaunchOptions& options,
                const std::function<void(Communicator&)>& work) {
   if (options.engine != "mpi") return run_threads(options, work);
   if (mpi_launched()) return run_mpi_rank(options, work);
-  ensure(!is_under_mpirun(),
+  ensure(!has_rank_outputs(),
          "[launch] mpirun must be Open MPI's, of the MPI that this program was "
          "built with, but it told the ranks nothing; --engine threads works "
          "without it");

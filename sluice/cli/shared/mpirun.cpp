@@ -1,8 +1,6 @@
 #include "sluice/cli/shared/mpirun.h"
 
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "sluice/cli/shared/child.h"
+#include "sluice/cli/shared/rank_outputs.h"
 #include "sluice/core/ensure.h"
 #include "sluice/run/ranks.h"
 
@@ -27,63 +26,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Tell ranks where their errors go, and a mark that they are told: "host:file".
-constexpr const char* kErrors = "SLUICE_ERRORS";
-constexpr const char* kMarks = "SLUICE_MARKS";
 // How long mpirun may take to notice that all ranks have ended.
 constexpr auto kGrace = std::chrono::seconds(1);
-
-// What the ranks write to standard error, past mpirun, which forwards nothing
-// once a rank has failed and drops it all when it is hurried. Straight to a
-// terminal; else through a pipe, because a file opened twice has two ends.
-class Errors {
- public:
-  Errors() {
-    if (isatty(STDERR_FILENO) == 0 && pipe2(ends_, O_CLOEXEC) == 0) {
-      fcntl(ends_[0], F_SETFL, O_NONBLOCK);
-    }
-    if (pipe2(marks_, O_CLOEXEC) != 0) return;
-    setenv(kErrors, named(ends_[1] < 0 ? STDERR_FILENO : ends_[1]).c_str(), 1);
-    setenv(kMarks, named(marks_[1]).c_str(), 1);
-  }
-  ~Errors() {
-    for (const int end : {ends_[0], ends_[1], marks_[0], marks_[1]}) close(end);
-  }
-  Errors(const Errors&) = delete;
-  Errors& operator=(const Errors&) = delete;
-
-  void forward() {
-    char text[4096];
-    ssize_t n = 0;
-    while (ends_[0] >= 0 && (n = read(ends_[0], text, sizeof(text))) > 0) {
-      std::fwrite(text, 1, static_cast<std::size_t>(n), stderr);
-    }
-  }
-
-  // How many ranks have told why they failed.
-  std::size_t told() const {
-    int bytes = 0;
-    ioctl(marks_[0], FIONREAD, &bytes);
-    return static_cast<std::size_t>(bytes);
-  }
-
- private:
-  static std::string named(int file) {
-    return concat(host_name(), ":/proc/", getpid(), "/fd/", file);
-  }
-
-  int ends_[2] = {-1, -1};
-  int marks_[2] = {-1, -1};
-};
-
-// What a variable names, to write to; -1: nothing on this machine.
-int open_named(const char* variable) {
-  const char* value = std::getenv(variable);
-  const std::string text = value == nullptr ? "" : value;
-  const std::size_t colon = std::min(text.find(':'), text.size());
-  if (text.substr(0, colon) != host_name() || colon == text.size()) return -1;
-  return open(text.c_str() + colon + 1, O_WRONLY | O_CLOEXEC);
-}
+// How long ranks may take to end, once a deadline has passed or been told.
+constexpr auto kPatience = std::chrono::seconds(5);
+constexpr auto kSayAfter = std::chrono::seconds(10);
 
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -120,8 +67,13 @@ std::vector<std::string> command_line(std::size_t ranks, double deadline) {
 }
 
 pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
+  SpawnOptions options;
+  options.mask = mask;
+  // Not SIGTERM, which mpirun would sit out for all of its patience: without it
+  // the ranks know at once that they are on their own.
+  options.orphan_signal = SIGKILL;
   pid_t pid = 0;
-  const int error = spawn(pid, words, mask);
+  const int error = spawn(pid, words, options);
   ensure(error == 0,
          "[launch] mpirun (Open MPI) must be in PATH to start ranks, got '",
          std::strerror(error), "'; --engine threads works without it");
@@ -174,49 +126,120 @@ void remove_files_of(pid_t mpirun) {
                               none);
 }
 
-// Returns the status of wait().
-int see_through(pid_t mpirun, const HeldSignals& signals, Errors& errors) {
-  int status = 0;
-  bool started = false;
-  auto last_seen = Clock::now();
-  while (waitpid(mpirun, &status, WNOHANG) == 0) {
-    const Children ranks = children_of(mpirun);
-    started = started || ranks.any;
-    if (!started || !ranks.running.empty()) last_seen = Clock::now();
-    const bool stop = signals.came();
-    errors.forward();
-    for (const pid_t rank : ranks.running) {
-      if (stop) kill(rank, SIGTERM);
+// Sees mpirun and its ranks through to their end.
+class Job {
+ public:
+  Job(pid_t mpirun, double deadline, RankOutputs& outputs)
+      : mpirun_(mpirun), deadline_(deadline), outputs_(outputs) {}
+
+  // Returns the status of wait().
+  int run(const HeldSignals& signals) {
+    int status = 0;
+    seen_ = Clock::now();
+    while (waitpid(mpirun_, &status, WNOHANG) == 0) {
+      const Children ranks = children_of(mpirun_);
+      started_ = started_ || ranks.any;
+      look_for_silent_death(ranks);
+      if (!started_ || !ranks.running.empty()) seen_ = Clock::now();
+      if (signals.came()) stop(ranks);
+      outputs_.forward();
+      say_what_takes_long();
+      if (Clock::now() - seen_ > kGrace) {
+        hurry(mpirun_);
+        seen_ = Clock::now();
+      }
+      end_what_is_left(ranks);
     }
-    if (Clock::now() - last_seen > kGrace || (stop && ranks.running.empty())) {
-      hurry(mpirun);
-      last_seen = Clock::now();
+    outputs_.forward();
+    remove_files_of(mpirun_);
+    return status;
+  }
+
+  bool told_to_stop() const { return stops_ > 0; }
+  bool started() const { return started_; }
+  bool killed() const { return killed_; }
+  // A rank has ended before any had said why it fails or was told to stop.
+  bool silent_death() const { return silent_; }
+
+ private:
+  void stop(const Children& ranks) {
+    if (++stops_ == 1) stopped_ = Clock::now();
+    for (const pid_t rank : ranks.running) kill(rank, SIGTERM);
+    if (!started_) hurry(mpirun_);
+  }
+
+  void look_for_silent_death(const Children& ranks) {
+    most_ = std::max(most_, ranks.running.size());
+    if (ranks.running.size() < most_ && stops_ == 0 && outputs_.told() == 0) {
+      silent_ = true;
     }
   }
-  errors.forward();
-  remove_files_of(mpirun);
-  return status;
+
+  void say_what_takes_long() {
+    if (stops_ == 0 || said_ || Clock::now() - stopped_ < kSayAfter) return;
+    said_ = true;
+    std::fprintf(stderr,
+                 "[launch] the ranks were told to stop %lld s ago: they end "
+                 "the step they are in, and save; a third signal ends them at "
+                 "once\n",
+                 static_cast<long long>(kSayAfter.count()));
+  }
+
+  // A rank that has failed has told the others, who have no reason to stay for
+  // longer than their own deadline. What does is stopped, or hangs in a network
+  // or a disk.
+  void end_what_is_left(const Children& ranks) {
+    if (outputs_.told() == 0) return;
+    const auto now = Clock::now();
+    if (failed_ == Clock::time_point()) failed_ = now;
+    const std::chrono::duration<double> late = now - failed_;
+    if (late < deadline_ + kPatience) return;
+    if (!hurried_) {
+      hurried_ = true;
+      hurry(mpirun_);
+    } else if (late > deadline_ + 2 * kPatience) {
+      killed_ = true;
+      for (const pid_t rank : ranks.running) kill(rank, SIGKILL);
+      kill(mpirun_, SIGKILL);
+    }
+  }
+
+  pid_t mpirun_;
+  std::chrono::duration<double> deadline_;
+  RankOutputs& outputs_;
+  Clock::time_point seen_;     // a rank
+  Clock::time_point stopped_;  // told the ranks
+  Clock::time_point failed_;   // the first rank
+  int stops_ = 0;
+  bool started_ = false;
+  bool said_ = false;
+  bool hurried_ = false;
+  bool killed_ = false;
+  bool silent_ = false;
+  std::size_t most_ = 0;  // ranks that have been seen together
+};
+
+// What mpirun's status says of a rank that has not said why it failed.
+std::string guess(int status, const Job& job) {
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  if (job.told_to_stop()) {
+    return job.started() ? "; they were stopped by a signal before they could "
+                           "save anything"
+                         : "; they were stopped by a signal before they began";
+  }
+  // Nothing but SIGKILL ends a rank without a word (mark_crashes).
+  if (job.silent_death() || code == 128 + SIGKILL) {
+    return "; a rank that has not said why was killed (SIGKILL), perhaps for "
+           "memory";
+  }
+  return job.killed() ? "; what was left of them hung and was killed"
+                      : "; some of them were ended by mpirun";
 }
 
 }  // namespace
 
-bool is_under_mpirun() { return std::getenv(kErrors) != nullptr; }
-
-void share_standard_error() {
-  const int file = open_named(kErrors);
-  if (file < 0) return;
-  dup2(file, STDERR_FILENO);
-  close(file);
-}
-
-void mark_as_told() {
-  const int file = open_named(kMarks);
-  // If it does not arrive, the launcher says more than it needs to.
-  if (file >= 0 && write(file, "!", 1) == 1) close(file);
-}
-
 void run_under_mpirun(std::size_t ranks, double deadline) {
-  Errors errors;
+  RankOutputs outputs;
   if (geteuid() == 0) {
     // mpirun refuses to work for root unless told twice.
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
@@ -224,14 +247,15 @@ void run_under_mpirun(std::size_t ranks, double deadline) {
   }
   const std::vector<std::string> words = command_line(ranks, deadline);
   const HeldSignals signals;
-  const pid_t mpirun = start(words, signals.before());
-  const int status = see_through(mpirun, signals, errors);
+  Job job(start(words, signals.before()), deadline, outputs);
+  const int status = job.run(signals);
   ensure(WIFEXITED(status) && WEXITSTATUS(status) == 0, "[launch] all of ",
          ranks, " ranks must end well",
-         errors.told() >= ranks
-             ? ""
-             : "; a rank that has not said why it failed was killed, perhaps "
-               "for memory");
+         outputs.told() >= ranks ? "" : guess(status, job));
+  ensure(outputs.problem().empty(),
+         "[launch] all ranks ended well, but standard output could not be "
+         "written: ",
+         outputs.problem());
 }
 
 }  // namespace sluice

@@ -82,19 +82,20 @@ class Emulated final : public Engine {
   }
 
   Native sum(std::span<const float> in, std::span<float> out,
-             Clock::time_point deadline) override {
+             const std::function<bool()>& late) override {
     const auto start = now();
-    const Native done = inner_->sum(in, out, deadline);
+    const Native done = inner_->sum(in, out, late);
     if (done != Native::kDone) return done;
     const auto messages = static_cast<double>(2 * (size() - 1));
     const double share =
         static_cast<double>(in.size_bytes()) / static_cast<double>(size());
     const auto end = start + seconds(slowest() * messages *
                                      (link_.alpha + link_.beta * share));
-    while (now() < std::min(end, deadline)) {
-      inner_->idle(std::min(end, deadline));
+    while (now() < end) {
+      if (late()) return Native::kLate;
+      inner_->idle(end);
     }
-    return now() < end ? Native::kLate : done;
+    return done;
   }
 
  private:

@@ -180,7 +180,10 @@ std::string save_checkpoint(Session& session, double best_accuracy) {
   average_tensors(comm, step, session.model.buffers);
   std::string folder;
   const auto on_all = [&](auto&& part) {
-    agree(comm, "checkpoint", step, problem_of(part));
+    agree(comm, "checkpoint", step, problem_of([&] {
+            session.at_files(rank_part_path(store.partial(step), comm.rank()),
+                             part);
+          }));
   };
   try {
     on_all([&] {

@@ -24,22 +24,27 @@ bool depends_on_times(const Session& s) {
 
 }  // namespace
 
-Reporting::Reporting(Session& session, bool lines_to_stderr,
-                     const SavedRun* saved)
-    : session_(session) {
+Reporting::Reporting(Session& session, const RunLock& lock,
+                     bool lines_to_stderr, const SavedRun* saved)
+    : session_(session), lock_(lock) {
   if (saved != nullptr) {
     summary_.best_accuracy = saved->model.best_accuracy;
     summary_.checkpoint = saved->folder;
   }
   if (!session.is_first()) return;
-  const std::string& folder = session.config.out;
-  write_text(folder + "/config.json", to_json(session.config));
-  write_text(folder + "/plan.json",
-             to_json(session.model.plan, session.model.names));
-  metrics_ = std::make_unique<Metrics>(Metrics::Options{
-      folder, session.progress.done, session.total, lines_to_stderr});
+  write_setup();
+  metrics_ = std::make_unique<Metrics>(
+      Metrics::Options{session.config.out, session.progress.done, session.total,
+                       lines_to_stderr});
   say_what_begins();
   if (saved != nullptr) say_what_goes_on(*saved);
+}
+
+void Reporting::write_setup() const {
+  const Session& s = session_;
+  if (!s.is_first()) return;
+  write_text(s.config.out + "/config.json", to_json(s.config));
+  write_text(s.config.out + "/plan.json", to_json(s.model.plan, s.model.names));
 }
 
 void Reporting::say_what_begins() {
@@ -84,6 +89,17 @@ void Reporting::say_what_goes_on(const SavedRun& saved) {
              s.comm.size(), "; rules and collectives start anew"));
 }
 
+void Reporting::try_to_write(const std::string& file,
+                             const std::function<void()>& write) {
+  if (!problem_.empty()) return;
+  problem_ = problem_of([&] {
+    session_.at_files(session_.config.out + "/" + file, [&] {
+      lock_.require_ours();
+      write();
+    });
+  });
+}
+
 Moment Reporting::moment() const {
   return {session_.progress.done, session_.progress.epochs(), session_.rate(),
           session_.densities().now};
@@ -103,7 +119,7 @@ void Reporting::log() {
     std::memcpy(&theirs, bytes.data(), sizeof(theirs));
     sum.add(theirs);
   }
-  metrics_->trained(moment(), sum);
+  try_to_write("metrics.jsonl", [&] { metrics_->trained(moment(), sum); });
   summary_.loss = sum.mean_loss();
   all_.ranks = sum.ranks;
   all_.add(sum);
@@ -113,7 +129,8 @@ void Reporting::evaluated(const Evaluation& result) {
   summary_.eval_loss = result.loss;
   summary_.eval_accuracy = result.accuracy;
   summary_.best_accuracy = std::fmax(summary_.best_accuracy, result.accuracy);
-  if (metrics_ != nullptr) metrics_->evaluated(moment(), result);
+  if (metrics_ == nullptr) return;
+  try_to_write("metrics.jsonl", [&] { metrics_->evaluated(moment(), result); });
 }
 
 void Reporting::write_trace() {
@@ -121,9 +138,13 @@ void Reporting::write_trace() {
   if (trace_written_ || trace.spans().empty()) return;
   trace_written_ = true;
   trace.turn(false);
-  write_timeline(session_.comm, session_.progress.done, trace,
-                 bucket_labels(session_.model.plan, session_.model.names),
-                 session_.config.out + "/trace.json");
+  // All ranks take part, whatever has become of the folder.
+  const std::string problem = problem_of([&] {
+    write_timeline(session_.comm, session_.progress.done, trace,
+                   bucket_labels(session_.model.plan, session_.model.names),
+                   session_.config.out + "/trace.json");
+  });
+  if (problem_.empty()) problem_ = problem;
 }
 
 TrainSummary Reporting::finish(bool stopped) {
@@ -151,8 +172,10 @@ TrainSummary Reporting::finish(bool stopped) {
     s.skipped = static_cast<std::uint64_t>(all_.skipped / all_.ranks);
     s.replaced = static_cast<std::uint64_t>(all_.replaced);
   }
-  metrics_->finish();
-  write_text(s.folder + "/summary.json", to_json(s));
+  try_to_write("summary.json", [&] {
+    metrics_->finish();
+    write_text(s.folder + "/summary.json", to_json(s));
+  });
   return s;
 }
 

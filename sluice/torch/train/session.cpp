@@ -37,9 +37,15 @@ Session::Session(const TrainConfig& how, Communicator& ranks,
   run = saved != nullptr && !saved->run.empty() ? saved->run : new_run_id();
   run = broadcast_first(comm, "start", progress.done, run);
   set_threads(saved);
-  on_all([&] { load_data(); });
+  on_all([&] { at_files(config.data_dir, [&] { load_data(); }); });
   compare_data();
   on_all([&] { make_parts(); });
+}
+
+void Session::at_files(const std::string& path,
+                       const std::function<void()>& work) {
+  comm.work_alone(concat("reading or writing '", path, "' (--write-timeout)"),
+                  std::chrono::duration<double>(config.write_timeout), work);
 }
 
 void Session::set_threads(const ModelFile* saved) {
@@ -108,6 +114,7 @@ void Session::make_parts() {
   how.plan = model.plan;
   how.seed = static_cast<std::uint64_t>(config.seed);
   how.total_steps = total;
+  how.first_step = 1;
   how.nonfinite =
       config.nonfinite == "stop" ? NonFinite::kStop : NonFinite::kSkip;
   how.treatments = model.treatments;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "sluice/config/lr_schedule.h"
 #include "sluice/run/ranks.h"
 #include "sluice/sparsify/schedule.h"
@@ -30,6 +32,10 @@ class Session {
     trace.add(
         {what, 0, progress.done, start, std::chrono::steady_clock::now()});
   }
+
+  // Work with files, which may be slow: the others wait for it for as long as
+  // --write-timeout says. No call of the communicator.
+  void at_files(const std::string& path, const std::function<void()>& work);
 
   TrainConfig config;
   std::string run;  // as in Origin

@@ -5,6 +5,7 @@
 #include "sluice/config/recipe.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
+#include "sluice/run/checkpoint_store.h"
 #include "sluice/run/run_folder.h"
 #include "sluice/torch/train/evaluation.h"
 #include "sluice/torch/train/replicas.h"
@@ -22,11 +23,10 @@ double since(Clock::time_point start) {
 // Skipped steps in a row after which nothing will get better by itself.
 constexpr std::uint64_t kMostSkipped = 20;
 
-std::optional<SavedRun> begin_run(const TrainConfig& config,
-                                  const TrainOptions& options,
-                                  Communicator& comm) {
+std::unique_ptr<RunLock> begin_run(const TrainConfig& config,
+                                   Communicator& comm) {
   compare_configs(comm, config);
-  return find_saved_run(comm, config, options.resume);
+  return lock_old_folder(comm, config);
 }
 
 // The loop of training steps, and what is due between them.
@@ -47,8 +47,13 @@ class Trainer {
   bool at(const Every& every) const;
   void evaluate_now();
   void save();
+  void check_folder();
+  [[noreturn]] void rescue();
+  TrainSummary finish();
+  std::string how_to_go_on() const;
 
   TrainOptions options_;
+  std::unique_ptr<RunLock> lock_;
   std::optional<SavedRun> saved_;
   Session session_;
   Progress& progress_ = session_.progress;
@@ -65,28 +70,32 @@ class Trainer {
 Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
                  Communicator& comm)
     : options_(options),
-      saved_(begin_run(config, options, comm)),
+      lock_(begin_run(config, comm)),
+      saved_(find_saved_run(comm, config, options.resume)),
       session_(config, comm, saved_ ? &saved_->model : nullptr),
       traced_(parse_step_range(config.trace)) {
   const auto on_all = [&](auto&& part) {
     agree(comm, "start", progress_.done, problem_of(part));
   };
   if (saved_) {
-    on_all([&] { load_saved_run(*saved_, session_); });
+    on_all([&] {
+      session_.at_files(saved_->folder,
+                        [&] { load_saved_run(*saved_, session_); });
+    });
     saved_at_ = progress_.done;
   }
   const OldRun old = options_.overwrite        ? OldRun::kReplace
                      : options_.resume.empty() ? OldRun::kRefuse
                                                : OldRun::kResume;
   // Only now: what cannot begin leaves no folder behind.
-  session_.config.out = open_run_folder(comm, config_, old);
+  session_.config.out = open_run_folder(comm, config_, old, lock_);
   on_all([&] {
     if (saved_) abandon_others(*saved_, session_);
   });
   broadcast_tensors(comm, progress_.done, session_.model.parameters);
   broadcast_tensors(comm, progress_.done, session_.model.buffers);
   on_all([&] {
-    reporting_.emplace(session_, options_.lines_to_stderr,
+    reporting_.emplace(session_, *lock_, options_.lines_to_stderr,
                        saved_ ? &*saved_ : nullptr);
   });
 }
@@ -161,7 +170,8 @@ void Trainer::step() {
     torch::Tensor loss = forward(batch, window);
     if (passes > 1) loss = loss / static_cast<double>(passes);
     if (pass + 1 == passes) {
-      const bool stop = options_.stop != nullptr && *options_.stop;
+      const bool stop = (options_.stop != nullptr && *options_.stop) ||
+                        !reporting_->problem().empty();
       session_.sync->begin(progress_.done, session_.densities(), stop ? 1 : 0);
       if (config_.clip_local <= 0) adapter.begin();
     }
@@ -250,11 +260,71 @@ void Trainer::evaluate_now() {
 
 void Trainer::save() {
   if (saved_at_ == progress_.done) return;
-  reporting_->saved(save_checkpoint(session_, reporting_->best_accuracy()));
+  check_folder();
+  try {
+    reporting_->saved(save_checkpoint(session_, reporting_->best_accuracy()));
+  } catch (const AgreedError&) {
+    // The folder may have gone in the midst of it.
+    check_folder();
+    throw;
+  }
   saved_at_ = progress_.done;
 }
 
-TrainSummary Trainer::run() {
+void Trainer::check_folder() {
+  const auto state = lock_->look_together(session_.comm, progress_.done);
+  if (state == RunLock::State::kGone) rescue();
+  if (state == RunLock::State::kOurs) return;
+  throw AgreedError(lock_->describe(state), 0);
+}
+
+// The folder has gone, what is in memory has not.
+void Trainer::rescue() {
+  const std::string what = concat(lock_->describe(RunLock::State::kGone),
+                                  " before step ", progress_.done + 1);
+  session_.config.out = free_folder(config_.out + ".rescued");
+  try {
+    session_.config.out =
+        open_run_folder(session_.comm, config_, OldRun::kRefuse, lock_);
+    agree(session_.comm, "rescue", progress_.done,
+          problem_of([&] { reporting_->write_setup(); }));
+    save_checkpoint(session_, reporting_->best_accuracy());
+  } catch (const AgreedError& e) {
+    throw AgreedError(
+        concat(what, "; it could not be saved elsewhere: ", e.what()), 0);
+  }
+  throw AgreedError(
+      concat(what, "; it was saved in '", config_.out,
+             "': go on with: sluice train --resume ", config_.out),
+      0);
+}
+
+TrainSummary Trainer::finish() {
+  const TrainSummary summary =
+      reporting_->finish(stopping_ && progress_.done < session_.total);
+  std::string problem = reporting_->problem();
+  if (!problem.empty()) {
+    problem += concat("; the run was saved after step ", progress_.done,
+                      ": go on with: sluice train --resume ", config_.out);
+  }
+  agree(session_.comm, "end", progress_.done, problem);
+  lock_->release(session_.comm, progress_.done);
+  return summary;
+}
+
+std::string Trainer::how_to_go_on() const {
+  const std::string good = CheckpointStore::find(config_.out);
+  if (good.empty()) {
+    return concat(
+        "there is no checkpoint yet (--checkpoint-every): start again"
+        " with --out ",
+        config_.out, " --overwrite");
+  }
+  return concat("the last good checkpoint is ", good,
+                ": go on with: sluice train --resume ", config_.out);
+}
+
+TrainSummary Trainer::run() try {
   check_replicas(session_.comm, progress_.done, session_.model.parameters);
   while (progress_.done < session_.total && !stopping_) {
     step();
@@ -264,7 +334,10 @@ TrainSummary Trainer::run() {
     evaluate_now();
   }
   save();
-  return reporting_->finish(stopping_ && progress_.done < session_.total);
+  return finish();
+} catch (const CommError& e) {
+  throw CommError(concat(e.what(), "; ", how_to_go_on()), e.rank(),
+                  e.suspect());
 }
 
 }  // namespace
