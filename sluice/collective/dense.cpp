@@ -14,7 +14,7 @@ constexpr std::uint64_t kTrials = 4;
 // of an EPYC it took 0.43 to 0.62 of the ring's time from 1k to 64k elements;
 // at 1M it was 1.22 with 2 processes, 0.66 with 4 (`sluice bench collective
 // --algorithm dense:by=ring,dense:by=native`, 2026-11-16).
-constexpr std::size_t kFew = std::size_t{1} << 16;
+constexpr std::size_t kNativeMost = std::size_t{1} << 16;
 
 }  // namespace
 
@@ -46,7 +46,7 @@ bool Dense::take_native(Communicator& comm, std::size_t n) {
     return params_.by == "native";
   }
   // Kept in checkpoints, so that a run goes on with the bits it began with.
-  if (params_.by == "auto" && choice_ < 0) choice_ = n <= kFew ? 1 : 0;
+  if (params_.by == "auto" && choice_ < 0) choice_ = n <= kNativeMost ? 1 : 0;
   if (params_.by == "auto") return choice_ == 1;
   // Rank 0's clock decides for all.
   if (committed_ < kTrials) return committed_ % 2 == 1;

@@ -119,12 +119,10 @@ void Session::make_parts() {
       config.nonfinite == "stop" ? NonFinite::kStop : NonFinite::kSkip;
   how.treatments = model.treatments;
   how.trace = &trace;
-  // By name of its numbers, for config.json: a run goes on with them.
-  if (config.network == "nominal") {
-    config.network = nominal_network(config, comm);
-  }
   if (config.network != "measured") {
-    const Link link = parse_link(config.network);
+    const Link link =
+        parse_link(config.network == "nominal" ? nominal_network(config, comm)
+                                               : config.network);
     how.network = Network{link.alpha, link.beta};
   }
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
