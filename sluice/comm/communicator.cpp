@@ -36,7 +36,7 @@ static_assert(sizeof(FrameHeader) == Frame::kHeader);
 // How long survivors compare notes about whom they were waiting for.
 constexpr auto kGrace = std::chrono::milliseconds(500);
 // Who waits hears this often what ranks say that it does not wait for.
-constexpr auto kListen = std::chrono::milliseconds(100);
+constexpr auto kListen = std::chrono::milliseconds(200);
 // A rank that finds itself this much later was paused, whatever the timeout.
 constexpr auto kLeastPause = std::chrono::seconds(1);
 // Of other ranks' frames that come while a rank listens.
