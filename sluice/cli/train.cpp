@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -19,7 +20,9 @@
 #include "sluice/config/recipe.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/input_file.h"
+#include "sluice/run/checkpoint_store.h"
 #include "sluice/run/line_writer.h"
+#include "sluice/run/metrics_file.h"
 #include "sluice/run/ranks.h"
 #include "sluice/torch/train/trainer.h"
 
@@ -67,6 +70,8 @@ constexpr Kind kKinds[] = {
     {"lr-schedules", &lr_schedule_descriptions},
     {"presets", &preset_descriptions, &preset_table},
 };
+
+constexpr std::string_view kStep = "step-";  // of a checkpoint's name
 
 // Set by a signal: the run should save itself and end.
 std::atomic<bool> stop_asked = false;
@@ -256,6 +261,28 @@ void train(const Options& o, const TrainConfig& config, Communicator& comm) {
   });
 }
 
+Reached reached_in(const std::string& run) {
+  Reached at;
+  const std::string name =
+      std::filesystem::path(CheckpointStore::find(run)).filename();
+  const std::string digits = name.substr(std::min(name.size(), kStep.size()));
+  std::from_chars(digits.data(), digits.data() + digits.size(), at.saved);
+  for (const MetricsLine& line : read_metrics(run + "/metrics.jsonl")) {
+    at.done = std::max(at.done, line.step);
+  }
+  return at;
+}
+
+void prepare_recovery(Options& o, const TrainConfig& config) {
+  Recovery& how = o.launch.recovery;
+  if (how.on_failure == "stop") return;
+  require(!config.out.empty(), "[train] --on-failure ", how.on_failure,
+          " needs a run folder to go on from: --out RUN");
+  how.reached = [run = config.out] { return reached_in(run); };
+  how.more = {"--resume", "auto", "--out", config.out};
+  how.without = {"--overwrite"};
+}
+
 // For --help, which begins with a capital and knows the choices.
 std::string help_of(const Param& p) {
   std::string text(p.doc);
@@ -313,6 +340,7 @@ void add_train(CLI::App& app) {
   command->add_flag("--print-config", o->print_config,
                     "Print the configuration as JSON, for --config, then end");
   add_launch_options(*command, o->launch);
+  add_recovery_options(*command, o->launch);
   // The last one wins, so that scripts can append.
   for (CLI::Option* option : command->get_options()) {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -326,6 +354,7 @@ void add_train(CLI::App& app) {
     if (o->print_config) fmt::print("{}", to_json(config));
     if (o->check || o->print_config) return;
     stop_on_signals();
+    prepare_recovery(*o, config);
     run_ranks(o->launch, [&](Communicator& comm) { train(*o, config, comm); });
   });
 }

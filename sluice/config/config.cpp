@@ -102,7 +102,8 @@ ParamList params_of(TrainConfig& c) {
       {"prefetch", &c.prefetch, "batches that they make ahead", 0, 1024},
       {"out", &c.out, "run folder; runs/MODEL-TIME unless given"},
       {"checkpoint_every", &c.checkpoint_every,
-       "steps (100) or epochs (1e); also at the end and at SIGTERM"},
+       "steps (100), epochs (1e) or seconds (30s); also at the end and at "
+       "SIGTERM"},
       {"keep", &c.keep, "checkpoints to keep", 1, 1e6},
       {"write_timeout", &c.write_timeout,
        "seconds that a rank may be at a file while the others wait", 1, 1e6},
@@ -162,12 +163,15 @@ std::string difference(TrainConfig a, TrainConfig b) {
 Every parse_every(std::string_view field, std::string_view text) {
   if (text.empty()) return {};
   Every every;
-  every.epochs = text.back() == 'e';
-  const auto count = parse_count(text.substr(0, text.size() - every.epochs));
+  if (text.back() == 'e') every.unit = Every::Unit::kEpochs;
+  if (text.back() == 's') every.unit = Every::Unit::kSeconds;
+  const bool steps = every.unit == Every::Unit::kSteps;
+  const auto count = parse_count(text.substr(0, text.size() - (steps ? 0 : 1)));
   require(count.has_value(), "[train] parameter '", field,
-          "' must be a number of steps (100) or of epochs (1e), got '", text,
-          "'");
-  every.steps = *count;
+          "' must be a number of steps (100), of epochs (1e) or of seconds "
+          "(30s), got '",
+          text, "'");
+  every.count = *count;
   return every;
 }
 

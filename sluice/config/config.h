@@ -79,14 +79,18 @@ void check_config(const TrainConfig& config);
 // The first field in which two differ, as "key: this, that"; empty if none.
 std::string difference(TrainConfig a, TrainConfig b);
 
-// "100" is every 100 steps, "2e" every 2 epochs, "" and "0" never.
+// "100" is every 100 steps, "2e" every 2 epochs, "30s" every 30 seconds, "" and
+// "0" never.
 struct Every {
-  std::uint64_t steps = 0;
-  bool epochs = false;
+  enum class Unit { kSteps, kEpochs, kSeconds };
 
-  // In steps.
+  std::uint64_t count = 0;
+  Unit unit = Unit::kSteps;
+
+  // In steps; 0: never, or by the clock.
   std::uint64_t period(std::uint64_t steps_per_epoch) const {
-    return epochs ? steps * steps_per_epoch : steps;
+    if (unit == Unit::kSeconds) return 0;
+    return unit == Unit::kEpochs ? count * steps_per_epoch : count;
   }
 };
 Every parse_every(std::string_view field, std::string_view text);

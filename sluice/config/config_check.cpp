@@ -19,7 +19,10 @@ void check_config(const TrainConfig& c) {
   // How long the run is depends on the data.
   make_lr_schedule(c.lr_schedule, {.base = c.lr, .epochs = 1e9});
   parse_every("checkpoint_every", c.checkpoint_every);
-  parse_every("eval_every", c.eval_every);
+  require(parse_every("eval_every", c.eval_every).unit != Every::Unit::kSeconds,
+          "[train] parameter 'eval_every' must be a number of steps (100) or "
+          "of epochs (1e), got '",
+          c.eval_every, "'");
   parse_step_range(c.trace);
 }
 

@@ -136,8 +136,7 @@ class BadInput(CliTest):
                  (*SELECT, "--thread", "2"): "[select] no option '--thread'; did you mean '--threads'?",
                  (*COLLECTIVE, "--wokers=2"): "[collective] no option '--wokers'; did you mean '--workers'?",
                  (*COLLECTIVE, "-workers", "2"): "did you mean '--workers'?",
-                 ("compare", "--methds", "topk"): "[compare] no option '--methds'; did you mean '--methods'?",
-                 ("compare", "--model", "mlp"): "put '--' before it, as in sluice compare --out runs/a -- --model"}
+                 ("compare", "--methds", "topk"): "[compare] no option '--methds'; did you mean '--methods'?"}
         for args, says in cases.items():
             with self.subTest(args=args):
                 self.fails(*args, says=says)

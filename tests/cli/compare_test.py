@@ -289,6 +289,7 @@ class BadInput(CompareTest):
             with self.subTest(args=args):
                 self.fails("--out", "c", "--methods", "topk", *JOB, *args, says=says)
         self.fails("--out", "c", "--methods", "topk", "--config", "nope.json", says="nope.json")
+        self.fails("--model", "mlp", says="put '--' before it, as in sluice compare --out runs/a -- --model")
         self.assertEqual(os.listdir(self.folder), [])
 
 

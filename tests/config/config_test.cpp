@@ -52,14 +52,16 @@ TEST(TrainConfig, ReadsPeriodsAndRanges) {
   EXPECT_EQ(parse_every("x", "100").period(7), 100);
   EXPECT_EQ(parse_every("x", "2e").period(7), 14);
   EXPECT_EQ(parse_every("x", "").period(7), 0);
+  EXPECT_EQ(parse_every("x", "30s").period(7), 0);
+  EXPECT_EQ(parse_every("x", "30s").count, 30);
   EXPECT_TRUE(parse_step_range("3:5").has(5));
   EXPECT_FALSE(parse_step_range("3:5").has(6));
   EXPECT_TRUE(parse_step_range("3").has(3));
   EXPECT_FALSE(parse_step_range("").has(0));
-  for (const char* text : {"e", "-1", "1.5", "1e3", "x"}) {
+  for (const char* text : {"e", "s", "1es", "-1", "1.5", "1e3", "x"}) {
     EXPECT_CONTAINS(
         message_of<std::invalid_argument>([&] { parse_every("x", text); }),
-        "number of steps (100) or of epochs (1e)");
+        "number of steps (100), of epochs (1e) or of seconds (30s)");
   }
   for (const char* text : {"0:2", "3:2", ":", "1:x"}) {
     EXPECT_CONTAINS(

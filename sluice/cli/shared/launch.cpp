@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <new>
 #include <thread>
 
@@ -162,6 +163,49 @@ void run_threads(const LaunchOptions& options,
   throw_first(errors);
 }
 
+// What fails by its own word before it gets anywhere would do so again.
+bool is_worth_another(const Recovery& how, const MpirunJob& job,
+                      const MpirunEnd& end, const Reached& before) {
+  if (how.on_failure == "stop" || end.stopped) return false;
+  const Reached now = how.reached();
+  const bool moved = now.saved > before.saved || now.done > before.done;
+  return (end.died || moved) && (how.on_failure != "shrink" || job.ranks > 1);
+}
+
+void say_restart(const MpirunJob& job, const Recovery& how, const Reached& at,
+                 std::int64_t number) {
+  const std::string lost = at.done > at.saved
+                               ? fmt::format("; steps {} to {} are done again",
+                                             at.saved + 1, at.done)
+                               : "";
+  fmt::print(stderr,
+             "[launch] a rank failed; going on from step {} with {} ranks "
+             "(restart {} of {}){}\n",
+             at.saved, job.ranks, number, how.max_restarts, lost);
+}
+
+void run_until_well(const LaunchOptions& options) {
+  const Recovery& how = options.recovery;
+  MpirunJob job;
+  job.ranks = options.ranks();
+  job.deadline = options.timeout;
+  job.hostfile = options.hostfile;
+  job.impatient = how.on_failure != "stop";
+  for (std::int64_t restarts = 0;; ++restarts) {
+    const Reached before = how.reached ? how.reached() : Reached{};
+    const MpirunEnd end = run_under_mpirun(job);
+    if (end.problem.empty()) return;
+    ensure(is_worth_another(how, job, end, before), end.problem);
+    ensure(restarts < how.max_restarts, end.problem, ", and have not after ",
+           restarts, " restarts (--max-restarts)");
+    if (how.on_failure == "shrink") --job.ranks;
+    job.more = how.more;
+    job.more.insert(job.more.end(), {"--workers", std::to_string(job.ranks)});
+    job.without = how.without;
+    say_restart(job, how, how.reached(), restarts + 1);
+  }
+}
+
 }  // namespace
 
 LaunchOptions::LaunchOptions() : engine(mpi_is_built() ? "mpi" : "threads") {}
@@ -200,9 +244,55 @@ void add_launch_options(CLI::App& command, LaunchOptions& options) {
       .add_option("--timeout", options.timeout,
                   "Seconds after which a rank that does not answer is lost")
       ->capture_default_str();
+  command.add_option("--hostfile", options.hostfile,
+                     "Hosts for the ranks, as mpirun takes them; else all run "
+                     "on this one");
 }
 
+void add_recovery_options(CLI::App& command, LaunchOptions& options) {
+  command
+      .add_option("--on-failure", options.recovery.on_failure,
+                  "When a rank fails that was started here: stop; restart: go "
+                  "on from the last checkpoint with as many; shrink: with one "
+                  "fewer (needs --out)")
+      ->capture_default_str();
+  command
+      .add_option("--max-restarts", options.recovery.max_restarts,
+                  "How often, at most")
+      ->capture_default_str();
+}
+
+namespace {
+
+// Processes that this one starts can be started again.
+void check_recovery(const LaunchOptions& o) {
+  const Recovery& r = o.recovery;
+  require(r.on_failure == "stop" || r.on_failure == "restart" ||
+              r.on_failure == "shrink",
+          "[launch] --on-failure must be stop, restart or shrink, got '",
+          r.on_failure, "'");
+  require(r.max_restarts >= 0 && r.max_restarts <= 1000000,
+          "[launch] --max-restarts must be from 0 to 1000000, got ",
+          r.max_restarts);
+  require(r.on_failure == "stop" || o.engine == "mpi", "[launch] --on-failure ",
+          r.on_failure, " needs --engine mpi, got ", o.engine);
+  require(r.on_failure == "stop" || !mpi_launched() || has_rank_outputs(),
+          "[launch] --on-failure ", r.on_failure,
+          " is for ranks that sluice starts itself (--workers), but mpirun or "
+          "srun has; let that restart the job with --resume auto");
+  require(o.hostfile.empty() || !mpi_launched() || has_rank_outputs(),
+          "[launch] --hostfile is for ranks that sluice starts itself, but "
+          "mpirun or srun has; give it to mpirun");
+  require(o.hostfile.empty() || o.engine == "mpi",
+          "[launch] --hostfile needs --engine mpi, got ", o.engine);
+  require(o.hostfile.empty() || std::filesystem::is_regular_file(o.hostfile),
+          "[launch] --hostfile must be a file, got '", o.hostfile, "'");
+}
+
+}  // namespace
+
 void check_launch(const LaunchOptions& o) {
+  check_recovery(o);
   require(o.engine == "mpi" || o.engine == "threads" || o.engine == "simulated",
           "[launch] no engine '", o.engine, "'; known: mpi threads simulated");
   require(o.engine != "mpi" || mpi_is_built(),
@@ -237,7 +327,7 @@ void run_ranks(const LaunchOptions& options,
          "[launch] mpirun must be Open MPI's, of the MPI that this program was "
          "built with, but it told the ranks nothing; --engine threads works "
          "without it");
-  run_under_mpirun(options.ranks(), options.timeout);
+  run_until_well(options);
 }
 
 bool is_first_process() {

@@ -18,6 +18,22 @@ class App;
 
 namespace sluice {
 
+// How far a job has come, in steps.
+struct Reached {
+  std::uint64_t saved = 0;  // what it can go on from
+  std::uint64_t done = 0;
+};
+
+// What becomes of a job of which a rank fails.
+struct Recovery {
+  std::string on_failure = "stop";  // or restart, shrink
+  std::int64_t max_restarts = 10;
+  std::function<Reached()> reached;
+  // Arguments that let it go on, and those that would not.
+  std::vector<std::string> more;
+  std::vector<std::string> without;
+};
+
 struct LaunchOptions {
   LaunchOptions();
 
@@ -25,6 +41,8 @@ struct LaunchOptions {
   std::string engine;                   // mpi, threads or simulated
   std::string net;                      // see parse_link; empty: none
   double timeout = 60;                  // seconds; of every call
+  std::string hostfile;                 // for mpirun, if it is started here
+  Recovery recovery;
 
   std::size_t ranks() const;
   std::optional<Link> link() const;
@@ -32,8 +50,10 @@ struct LaunchOptions {
   std::string network() const;
 };
 
-// --workers, --engine, --net and --timeout.
+// --workers, --engine, --net, --timeout and --hostfile.
 void add_launch_options(CLI::App& command, LaunchOptions& options);
+// --on-failure and --max-restarts.
+void add_recovery_options(CLI::App& command, LaunchOptions& options);
 
 // Throws std::invalid_argument unless the options make sense together, here.
 void check_launch(const LaunchOptions& options);
@@ -48,7 +68,8 @@ class SpokenFor : public std::runtime_error {
 // are done.
 //
 // With the engine mpi and not under mpirun or srun yet, runs the program again
-// under mpirun; throws std::runtime_error if a rank fails there. A rank of MPI
+// under mpirun; throws std::runtime_error if a rank fails there and that is not
+// recovered from. A rank of MPI
 // whose work throws says so, with its host, process and rank, and ends the
 // process: MPI_Finalize hangs after an error. With threads the error that
 // started it all is thrown here.

@@ -45,24 +45,32 @@ std::vector<std::string> own_arguments() {
   return words;
 }
 
-std::vector<std::string> command_line(std::size_t ranks, double deadline) {
+std::vector<std::string> command_line(const MpirunJob& job) {
   // mpirun waits this long before it sends the survivors of a rank a SIGTERM
   // (its default is 1 s, too early for them to find out who is missing).
-  const auto patience = static_cast<long>(std::ceil(deadline)) + 5;
+  const auto patience = static_cast<long>(std::ceil(job.deadline)) + 5;
   std::vector<std::string> words = {"mpirun",
                                     "--quiet",
                                     "-n",
-                                    std::to_string(ranks),
+                                    std::to_string(job.ranks),
                                     "--oversubscribe",
                                     "--bind-to",
                                     "none",
                                     "--mca",
                                     "odls_base_sigkill_timeout",
                                     std::to_string(patience)};
-  if (ranks > std::thread::hardware_concurrency()) {
+  if (!job.hostfile.empty()) {
+    words.insert(words.end(), {"--hostfile", job.hostfile});
+  }
+  if (job.ranks > std::thread::hardware_concurrency()) {
     words.insert(words.end(), {"--mca", "mpi_yield_when_idle", "1"});
   }
-  for (std::string& word : own_arguments()) words.push_back(std::move(word));
+  for (std::string& word : own_arguments()) {
+    if (std::ranges::count(job.without, word) == 0) {
+      words.push_back(std::move(word));
+    }
+  }
+  words.insert(words.end(), job.more.begin(), job.more.end());
   return words;
 }
 
@@ -129,8 +137,11 @@ void remove_files_of(pid_t mpirun) {
 // Sees mpirun and its ranks through to their end.
 class Job {
  public:
-  Job(pid_t mpirun, double deadline, RankOutputs& outputs)
-      : mpirun_(mpirun), deadline_(deadline), outputs_(outputs) {}
+  Job(pid_t mpirun, const MpirunJob& how, RankOutputs& outputs)
+      : mpirun_(mpirun),
+        deadline_(how.deadline),
+        impatient_(how.impatient),
+        outputs_(outputs) {}
 
   // Returns the status of wait().
   int run(const HeldSignals& signals) {
@@ -189,6 +200,10 @@ class Job {
   // longer than their own deadline. What does is stopped, or hangs in a network
   // or a disk.
   void end_what_is_left(const Children& ranks) {
+    // Nothing that the others could save is whole, and they hold the folder.
+    for (const pid_t rank : ranks.running) {
+      if (silent_ && impatient_) kill(rank, SIGKILL);
+    }
     if (outputs_.told() == 0) return;
     const auto now = Clock::now();
     if (failed_ == Clock::time_point()) failed_ = now;
@@ -206,6 +221,7 @@ class Job {
 
   pid_t mpirun_;
   std::chrono::duration<double> deadline_;
+  bool impatient_;
   RankOutputs& outputs_;
   Clock::time_point seen_;     // a rank
   Clock::time_point stopped_;  // told the ranks
@@ -238,24 +254,31 @@ std::string guess(int status, const Job& job) {
 
 }  // namespace
 
-void run_under_mpirun(std::size_t ranks, double deadline) {
+MpirunEnd run_under_mpirun(const MpirunJob& how) {
   RankOutputs outputs;
   if (geteuid() == 0) {
     // mpirun refuses to work for root unless told twice.
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
-  const std::vector<std::string> words = command_line(ranks, deadline);
+  const std::vector<std::string> words = command_line(how);
   const HeldSignals signals;
-  Job job(start(words, signals.before()), deadline, outputs);
+  Job job(start(words, signals.before()), how, outputs);
   const int status = job.run(signals);
-  ensure(WIFEXITED(status) && WEXITSTATUS(status) == 0, "[launch] all of ",
-         ranks, " ranks must end well",
-         outputs.told() >= ranks ? "" : guess(status, job));
-  ensure(outputs.problem().empty(),
-         "[launch] all ranks ended well, but standard output could not be "
-         "written: ",
-         outputs.problem());
+  MpirunEnd end;
+  end.stopped = job.told_to_stop();
+  end.died = job.silent_death();
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+    end.problem = concat("[launch] all of ", how.ranks, " ranks must end well",
+                         outputs.told() >= how.ranks ? "" : guess(status, job));
+  } else if (!outputs.problem().empty()) {
+    end.problem = concat(
+        "[launch] all ranks ended well, but standard output could not "
+        "be written: ",
+        outputs.problem());
+    end.stopped = true;
+  }
+  return end;
 }
 
 }  // namespace sluice

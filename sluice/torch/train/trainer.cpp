@@ -20,6 +20,10 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// What a rank adds to the notes of a step to ask for a checkpoint; below it
+// they count the ranks that were told to stop.
+constexpr std::uint64_t kSaveNote = std::uint64_t{1} << 32;
+
 // Skipped steps in a row after which nothing will get better by itself.
 constexpr std::uint64_t kMostSkipped = 20;
 
@@ -45,6 +49,7 @@ class Trainer {
   void note_skip();
   void look_after();
   bool at(const Every& every) const;
+  bool is_save_due() const;
   void evaluate_now();
   void save();
   void check_folder();
@@ -64,6 +69,9 @@ class Trainer {
   bool replaced_seen_ = false;
   std::uint64_t skipped_in_a_row_ = 0;
   std::uint64_t saved_at_ = ~std::uint64_t{0};
+  Clock::time_point saved_time_ = Clock::now();
+  Every save_every_ = parse_every("checkpoint_every", config_.checkpoint_every);
+  bool save_due_ = false;
   std::uint64_t evaluated_at_ = ~std::uint64_t{0};
 };
 
@@ -172,7 +180,8 @@ void Trainer::step() {
     if (pass + 1 == passes) {
       const bool stop = (options_.stop != nullptr && *options_.stop) ||
                         !reporting_->problem().empty();
-      session_.sync->begin(progress_.done, session_.densities(), stop ? 1 : 0);
+      session_.sync->begin(progress_.done, session_.densities(),
+                           (stop ? 1 : 0) + (is_save_due() ? kSaveNote : 0));
       if (config_.clip_local <= 0) adapter.begin();
     }
     loss.backward();
@@ -182,7 +191,8 @@ void Trainer::step() {
   }
   const SyncReport report = adapter.finish();
   apply(report, window);
-  stopping_ = report.notes > 0;
+  stopping_ = report.notes % kSaveNote > 0;
+  save_due_ = report.notes >= kSaveNote;
   window.steps = 1;
   window.seconds = since(start);
   reporting_->add(window);
@@ -227,7 +237,8 @@ void Trainer::note_skip() {
 
 bool Trainer::at(const Every& every) const {
   const std::uint64_t period = every.period(progress_.steps_per_epoch);
-  const std::uint64_t count = every.epochs ? progress_.place : progress_.done;
+  const std::uint64_t count =
+      every.unit == Every::Unit::kEpochs ? progress_.place : progress_.done;
   return period > 0 && count % period == 0;
 }
 
@@ -241,7 +252,14 @@ void Trainer::look_after() {
   if (progress_.done % period == 0 || last) reporting_->log();
   if (progress_.done == traced_.last || last) reporting_->write_trace();
   if (at(parse_every("eval_every", config_.eval_every))) evaluate_now();
-  if (at(parse_every("checkpoint_every", config_.checkpoint_every))) save();
+  if (at(save_every_) || save_due_) save();
+}
+
+// By the clock of the first rank; the others hear of it as of a stop.
+bool Trainer::is_save_due() const {
+  return session_.is_first() && save_every_.unit == Every::Unit::kSeconds &&
+         save_every_.count > 0 &&
+         since(saved_time_) >= static_cast<double>(save_every_.count);
 }
 
 void Trainer::evaluate_now() {
@@ -269,6 +287,7 @@ void Trainer::save() {
     throw;
   }
   saved_at_ = progress_.done;
+  saved_time_ = Clock::now();
 }
 
 void Trainer::check_folder() {
@@ -330,7 +349,7 @@ TrainSummary Trainer::run() try {
     step();
     look_after();
   }
-  if (!stopping_ && parse_every("eval_every", config_.eval_every).steps > 0) {
+  if (!stopping_ && parse_every("eval_every", config_.eval_every).count > 0) {
     evaluate_now();
   }
   save();
