@@ -390,6 +390,15 @@ void Communicator::work_alone(const std::string& what,
   if (error) std::rethrow_exception(error);
 }
 
+// Whether every rank has complained: nobody is silent.
+bool Communicator::has_heard_all() const {
+  for (std::size_t r = 0; r < size(); ++r) {
+    const auto from = [r](const Complaint& c) { return c.from == r; };
+    if (std::ranges::none_of(complaints_, from)) return false;
+  }
+  return true;
+}
+
 // Tells the others whom we miss, or that we were paused, and listens for a
 // while to what they say.
 void Communicator::give_up_on(std::size_t peer, const std::string& where) {
@@ -414,7 +423,7 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
   tell_others(Kind::kAbort, mine);
   complaints_.insert(complaints_.begin(), mine);
   const auto until = now() + kGrace;
-  while (now() < until) {
+  while (now() < until && !has_heard_all()) {
     engine_->idle(until);
     listen();
   }

@@ -133,6 +133,7 @@ class Communicator {
   [[noreturn]] void fail(std::size_t suspect, const std::string& message);
   void tell_others(Kind kind, const Complaint& about,
                    std::string_view why = {});
+  bool has_heard_all() const;
   [[noreturn]] void give_up_on(std::size_t peer, const std::string& where);
   void seal(Frame& frame, std::uint32_t phase, Kind kind,
             const Complaint& about);
