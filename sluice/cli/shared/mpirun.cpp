@@ -61,6 +61,9 @@ std::vector<std::string> command_line(const MpirunJob& job) {
                                     std::to_string(patience)};
   if (!job.hostfile.empty()) {
     words.insert(words.end(), {"--hostfile", job.hostfile});
+    for (const char* name : kRankOutputVariables) {
+      words.insert(words.end(), {"-x", name});
+    }
   }
   if (job.ranks > std::thread::hardware_concurrency()) {
     words.insert(words.end(), {"--mca", "mpi_yield_when_idle", "1"});
@@ -276,7 +279,7 @@ MpirunEnd run_under_mpirun(const MpirunJob& how) {
         "[launch] all ranks ended well, but standard output could not "
         "be written: ",
         outputs.problem());
-    end.stopped = true;
+    end.stopped = true;  // another time would change nothing
   }
   return end;
 }

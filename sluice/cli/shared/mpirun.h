@@ -19,7 +19,7 @@ struct MpirunJob {
 
 struct MpirunEnd {
   std::string problem;   // empty: all ranks ended well
-  bool stopped = false;  // by a signal that came to this process
+  bool stopped = false;  // by a signal to this process, or at their end
   bool died = false;     // a rank has, without a word
 };
 

@@ -19,9 +19,9 @@ namespace sluice {
 namespace {
 
 // "host:file" each.
-constexpr const char* kOutput = "SLUICE_OUTPUT";
-constexpr const char* kErrors = "SLUICE_ERRORS";
-constexpr const char* kMarks = "SLUICE_MARKS";
+constexpr const char* kOutput = kRankOutputVariables[0];
+constexpr const char* kErrors = kRankOutputVariables[1];
+constexpr const char* kMarks = kRankOutputVariables[2];
 
 std::string named(int file) {
   return concat(host_name(), ":/proc/", getpid(), "/fd/", file);

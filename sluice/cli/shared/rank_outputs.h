@@ -42,6 +42,11 @@ class RankOutputs {
   std::string problem_;
 };
 
+// The variables that it sets, for launchers that take none to other hosts unless
+// told.
+inline constexpr const char* kRankOutputVariables[] = {
+    "SLUICE_OUTPUT", "SLUICE_ERRORS", "SLUICE_MARKS"};
+
 // Whether a RankOutputs was there when this process was started.
 bool has_rank_outputs();
 
