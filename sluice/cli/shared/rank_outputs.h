@@ -42,8 +42,8 @@ class RankOutputs {
   std::string problem_;
 };
 
-// The variables that it sets, for launchers that take none to other hosts unless
-// told.
+// The variables that it sets, for launchers that take none to other hosts
+// unless told.
 inline constexpr const char* kRankOutputVariables[] = {
     "SLUICE_OUTPUT", "SLUICE_ERRORS", "SLUICE_MARKS"};
 
