@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -70,8 +69,6 @@ constexpr Kind kKinds[] = {
     {"lr-schedules", &lr_schedule_descriptions},
     {"presets", &preset_descriptions, &preset_table},
 };
-
-constexpr std::string_view kStep = "step-";  // of a checkpoint's name
 
 // Set by a signal: the run should save itself and end.
 std::atomic<bool> stop_asked = false;
@@ -263,10 +260,7 @@ void train(const Options& o, const TrainConfig& config, Communicator& comm) {
 
 Reached reached_in(const std::string& run) {
   Reached at;
-  const std::string name =
-      std::filesystem::path(CheckpointStore::find(run)).filename();
-  const std::string digits = name.substr(std::min(name.size(), kStep.size()));
-  std::from_chars(digits.data(), digits.data() + digits.size(), at.saved);
+  at.saved = CheckpointStore::step_in(CheckpointStore::find(run));
   for (const MetricsLine& line : read_metrics(run + "/metrics.jsonl")) {
     at.done = std::max(at.done, line.step);
   }

@@ -89,8 +89,6 @@ std::vector<double> Auto::save() const {
 }
 
 void Auto::load(std::span<const double> values) {
-  // A checkpoint may say anything.
-  const auto is_count = [](double v) { return v >= 0 && v <= 0x1p53; };
   if (values.size() < 6 || !is_count(values[5])) return;
   network_ = {values[0], values[1]};
   selected_ = values[2];

@@ -71,12 +71,7 @@ std::vector<double> Balanced::save() const {
 }
 
 void Balanced::load(std::span<const double> values) {
-  // A checkpoint may say anything.
-  const bool sound = values.size() == 3 &&
-                     std::all_of(values.begin(), values.end(), [](double v) {
-                       return v >= 0 && v <= 0x1p53;
-                     });
-  if (!sound) return;
+  if (values.size() != 3 || !std::ranges::all_of(values, is_count)) return;
   selected_ = static_cast<std::uint64_t>(values[0]);
   u_ = static_cast<std::uint64_t>(values[1]);
   steps_ = static_cast<std::uint64_t>(values[2]);

@@ -31,9 +31,8 @@ std::vector<double> Dense::save() const {
 }
 
 void Dense::load(std::span<const double> values) {
-  // A checkpoint may say anything.
-  const bool sound = values.size() == 4 && values[0] >= 0 &&
-                     values[0] <= 0x1p53 && values[3] >= -1 && values[3] <= 1;
+  const bool sound = values.size() == 4 && is_count(values[0]) &&
+                     values[3] >= -1 && values[3] <= 1;
   if (!sound) return;
   committed_ = static_cast<std::uint64_t>(values[0]);
   best_[0] = values[1];
@@ -46,11 +45,13 @@ bool Dense::take_native(Communicator& comm, std::size_t n) {
     return params_.by == "native";
   }
   // Kept in checkpoints, so that a run goes on with the bits it began with.
-  if (params_.by == "auto" && choice_ < 0) choice_ = n <= kNativeMost ? 1 : 0;
-  if (params_.by == "auto") return choice_ == 1;
-  // Rank 0's clock decides for all.
-  if (committed_ < kTrials) return committed_ % 2 == 1;
-  if (choice_ < 0) {
+  if (choice_ >= 0) return choice_ == 1;
+  if (params_.by == "auto") {
+    choice_ = n <= kNativeMost ? 1 : 0;
+  } else if (committed_ < kTrials) {
+    return committed_ % 2 == 1;
+  } else {
+    // Rank 0's clock decides for all.
     const std::byte mine{best_[1] < best_[0]};
     const Frame chosen =
         broadcast(comm, 0, kChoice, frame_of(comm, {&mine, 1}));

@@ -78,10 +78,7 @@ std::vector<double> Oktopk::save() const {
 }
 
 void Oktopk::load(std::span<const double> values) {
-  const bool counts = std::all_of(values.begin(), values.end(), [](double v) {
-    return v >= 0 && v <= 0x1p53;
-  });
-  if (values.size() < 2 || !counts) return;
+  if (values.size() < 2 || !std::ranges::all_of(values, is_count)) return;
   state_.step = static_cast<std::uint64_t>(values[0]);
   state_.threshold = values[1];
   state_.bounds.clear();

@@ -74,6 +74,11 @@ class SparseAllreduce {
   virtual std::vector<double> save() const { return {}; }
   virtual void load(std::span<const double>) {}
 
+ protected:
+  // For load(), which may be given anything: whether it is a whole number that
+  // a count can have been saved as.
+  static bool is_count(double v) { return v >= 0 && v <= 0x1p53; }
+
  private:
   virtual void run(Communicator& comm, ExchangeContext& context,
                    const Contribution& mine, Delivery& out) = 0;

@@ -4,11 +4,12 @@
 
 namespace sluice {
 
+bool has_complained(const std::vector<Complaint>& all, std::size_t rank) {
+  return std::ranges::any_of(
+      all, [&](const Complaint& c) { return c.from == rank; });
+}
+
 Blame judge_complaints(const std::vector<Complaint>& all, std::size_t ranks) {
-  const auto is_heard = [&](std::size_t rank) {
-    return std::ranges::any_of(
-        all, [&](const Complaint& c) { return c.from == rank; });
-  };
   const Complaint* silent = nullptr;
   const Complaint* paused = nullptr;
   for (const Complaint& c : all) {
@@ -16,7 +17,7 @@ Blame judge_complaints(const std::vector<Complaint>& all, std::size_t ranks) {
     const auto take = [&](const Complaint*& place) {
       if (place == nullptr || c.waited_ms > place->waited_ms) place = &c;
     };
-    if (!is_heard(c.about)) take(silent);
+    if (!has_complained(all, c.about)) take(silent);
     if (c.about == c.from) take(paused);
   }
   if (silent != nullptr) return {silent->about, false};
@@ -32,7 +33,7 @@ Blame judge_complaints(const std::vector<Complaint>& all, std::size_t ranks) {
   if (last != nullptr) return {last->from, true};
   // Nobody can tell whom it misses: then one of those that say nothing.
   for (std::size_t r = ranks; r-- > 0;) {
-    if (!is_heard(r)) return {r, false};
+    if (!has_complained(all, r)) return {r, false};
   }
   return {all.front().from, true};
 }

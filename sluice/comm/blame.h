@@ -17,6 +17,8 @@ struct Complaint {
   std::uint32_t waited_ms = 0;
 };
 
+bool has_complained(const std::vector<Complaint>& all, std::size_t rank);
+
 struct Blame {
   std::size_t suspect = 0;
   bool answers = false;  // now, at least: it was paused or slow

@@ -393,8 +393,7 @@ void Communicator::work_alone(const std::string& what,
 // Whether every rank has complained: nobody is silent.
 bool Communicator::has_heard_all() const {
   for (std::size_t r = 0; r < size(); ++r) {
-    const auto from = [r](const Complaint& c) { return c.from == r; };
-    if (std::ranges::none_of(complaints_, from)) return false;
+    if (!has_complained(complaints_, r)) return false;
   }
   return true;
 }

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "sluice/core/ensure.h"
+#include "sluice/core/fd.h"
 
 namespace sluice {
 namespace {
@@ -21,36 +22,30 @@ std::string why_not(mode_t mode) {
   return "it is a device";
 }
 
-// Of a file that was opened; closed in the end.
 class Opened {
  public:
   // Not blocking: a pipe opens at once, and is then seen to be one.
   explicit Opened(const std::string& path)
       : fd_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
-    if (fd_ < 0 || fstat(fd_, &status_) != 0) {
+    if (fd_.get() < 0 || fstat(fd_.get(), &status_) != 0) {
       problem_ = std::strerror(errno);
     } else {
       problem_ = why_not(status_.st_mode);
     }
   }
-  ~Opened() {
-    if (fd_ >= 0) close(fd_);
-  }
-  Opened(const Opened&) = delete;
-  Opened& operator=(const Opened&) = delete;
 
   const std::string& problem() const { return problem_; }
   std::size_t size() const { return static_cast<std::size_t>(status_.st_size); }
   ssize_t read(char* to, std::size_t most) const {
     ssize_t n = 0;
     do {
-      n = ::read(fd_, to, most);
+      n = ::read(fd_.get(), to, most);
     } while (n < 0 && errno == EINTR);
     return n;
   }
 
  private:
-  int fd_;
+  Fd fd_;
   struct stat status_ = {};
   std::string problem_;
 };

@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "sluice/core/ensure.h"
+#include "sluice/core/fd.h"
 #include "sluice/data/jpeg.h"
 #include "sluice/data/png.h"
 
@@ -145,15 +146,9 @@ std::span<const std::uint8_t> read_into(const std::string& path,
   const auto check = [](bool ok) {
     if (!ok) throw BrokenImage(std::strerror(errno));
   };
-  struct File {
-    ~File() {
-      if (fd >= 0) close(fd);
-    }
-    int fd;
-  };
-  const File file{open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)};
+  const Fd file(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   struct stat status = {};
-  check(file.fd >= 0 && fstat(file.fd, &status) == 0);
+  check(file.get() >= 0 && fstat(file.get(), &status) == 0);
   if (!S_ISREG(status.st_mode)) throw BrokenImage("it is no file");
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size > kMostImageBytes) {
@@ -163,7 +158,7 @@ std::span<const std::uint8_t> read_into(const std::string& path,
   if (bytes.size() < size) bytes.resize(size);
   std::size_t done = 0;
   while (done < size) {
-    const ssize_t n = read(file.fd, bytes.data() + done, size - done);
+    const ssize_t n = read(file.get(), bytes.data() + done, size - done);
     if (n < 0 && errno == EINTR) continue;
     check(n >= 0);
     if (n == 0) break;

@@ -188,4 +188,8 @@ std::string CheckpointStore::find(const std::string& path) {
   return found.folders.empty() ? "" : found.folders.front();
 }
 
+std::uint64_t CheckpointStore::step_in(const std::string& folder) {
+  return step_of(fs::path(folder).filename().string()).value_or(0);
+}
+
 }  // namespace sluice

@@ -46,6 +46,8 @@ class CheckpointStore {
   static Found find_all(const std::string& path);
   // The first of them, or nothing.
   static std::string find(const std::string& path);
+  // The steps that such a folder was saved after; 0 if it is none.
+  static std::uint64_t step_in(const std::string& folder);
 
  private:
   std::string folder() const { return run_ + "/checkpoints"; }

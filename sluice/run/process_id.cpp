@@ -14,6 +14,8 @@ namespace {
 struct ProcessState {
   char letter = 'Z';
   std::uint64_t start = 0;
+
+  bool ended() const { return letter == 'Z' || letter == 'X'; }
 };
 
 // As proc(5) has it; a process that is not there counts as ended. The name may
@@ -48,10 +50,11 @@ ProcessId own_process_id(const std::string& host) {
   return id;
 }
 
+bool is_running(std::int64_t pid) { return !state_of(pid).ended(); }
+
 bool is_alive(const ProcessId& process) {
   const ProcessState state = state_of(process.pid);
-  return state.letter != 'Z' && state.letter != 'X' &&
-         state.start == process.start;
+  return !state.ended() && state.start == process.start;
 }
 
 }  // namespace sluice

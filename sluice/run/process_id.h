@@ -24,7 +24,9 @@ struct ProcessId {
 // This process, on a machine of that name.
 ProcessId own_process_id(const std::string& host);
 
-// Whether it runs; a zombie does not. Only for one that this machine sees.
+// Whether a process of this number runs here; a zombie does not.
+bool is_running(std::int64_t pid);
+// Whether it runs. Only for one that this machine sees.
 bool is_alive(const ProcessId& process);
 
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "sluice/core/ensure.h"
+#include "sluice/core/fd.h"
 
 namespace sluice {
 namespace {
@@ -61,21 +62,6 @@ LockText lock_from_text(const std::string& text) {
   return lock;
 }
 
-class File {
- public:
-  explicit File(int fd) : fd_(fd) {}
-  ~File() {
-    if (fd_ >= 0) close(fd_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return fd_; }
-  int release() { return std::exchange(fd_, -1); }
-
- private:
-  int fd_;
-};
-
 std::string read_lock(int fd) {
   std::string text;
   char part[4096];
@@ -98,14 +84,14 @@ bool make_lock(const std::string& path, const std::string& text,
                const std::string& token) {
   const std::string draft = concat(path, ".", token);
   {
-    const File file(
+    const Fd file(
         open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     ensure(file.get() >= 0 && write_whole(file.get(), text), "[lock] '", draft,
            "' could not be written: ", std::strerror(errno));
   }
   int error = link(draft.c_str(), path.c_str()) == 0 ? 0 : errno;
   if (error == EPERM || error == EOPNOTSUPP || error == ENOSYS) {
-    const File file(
+    const Fd file(
         open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     error = file.get() >= 0 && write_whole(file.get(), text) ? 0 : errno;
   }
@@ -121,7 +107,7 @@ bool replace_lock(const std::string& path, const std::string& text,
                   const std::string& token, const std::string& old) {
   const std::string claim = concat(path, ".claim-", lock_from_text(old).token);
   if (!make_lock(claim, text, token)) return false;
-  const File file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
   const bool same =
       file.get() >= 0 &&
       lock_from_text(read_lock(file.get())).token == lock_from_text(old).token;
@@ -170,7 +156,7 @@ class Taking {
   // Throws std::runtime_error if it has an owner that lives.
   void run() {
     while (!make_lock(path_, to_text(mine_), mine_.token)) {
-      const File file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+      const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
       if (file.get() < 0) continue;  // it has just gone
       const std::string text = read_lock(file.get());
       const LockText lock = lock_from_text(text);
@@ -278,7 +264,7 @@ std::unique_ptr<RunLock> RunLock::take(Communicator& comm,
 
 RunLock::RunLock(std::string path, std::string token, const Options& options)
     : path_(std::move(path)), token_(std::move(token)), options_(options) {
-  File file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() >= 0) {
     flock(file.get(), LOCK_SH | LOCK_NB);
     held_ = file.release();
@@ -295,7 +281,7 @@ RunLock::~RunLock() {
   thread_.join();
   if (held_ >= 0) close(held_);
   // The last rank to leave a machine that has all of them takes it away.
-  const File file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0 || flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
   const LockText lock = lock_from_text(read_lock(file.get()));
   const ProcessId self = own_process_id(options_.host);
@@ -319,7 +305,7 @@ void RunLock::beat() {
   while (!changed_.wait_for(lock, options_.beat, [&] { return ending_; })) {
     lock.unlock();
     {
-      const File file(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+      const Fd file(open(path_.c_str(), O_RDWR | O_CLOEXEC));
       LockText text;
       if (file.get() >= 0) text = lock_from_text(read_lock(file.get()));
       if (text.token == token_ && std::exchange(last, text.beat) == text.beat) {
@@ -336,7 +322,7 @@ void RunLock::beat() {
 }
 
 RunLock::State RunLock::look() const {
-  const File file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) {
     return errno == ENOENT || errno == ENOTDIR ? State::kGone : State::kOurs;
   }
@@ -369,7 +355,7 @@ std::string RunLock::describe(State state) const {
                   "' must stay where it is while a run writes to it, but was "
                   "removed or renamed");
   }
-  const File file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
   return concat("[train] '", folder, "' was taken over by ",
                 names_of(lock_from_text(read_lock(file.get()))),
                 " while this job gave no sign of life; it has stopped without "

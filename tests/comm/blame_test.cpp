@@ -16,47 +16,40 @@ using std::chrono::milliseconds;
 
 constexpr std::uint32_t kPhase = 1;
 
+void expect_blame(const std::vector<Complaint>& all, std::size_t ranks,
+                  std::size_t suspect, bool answers) {
+  const Blame verdict = judge_complaints(all, ranks);
+  EXPECT_EQ(verdict.suspect, suspect);
+  EXPECT_EQ(verdict.answers, answers);
+}
+
 TEST(Blame, NamesTheSilentEndOfAChain) {
   // 3 misses 2, 2 misses 1, 1 misses 0, who says nothing.
-  const auto verdict =
-      judge_complaints({{3, 2, 3000}, {2, 1, 2900}, {1, 0, 2800}}, 4);
-  EXPECT_EQ(verdict.suspect, 0U);
-  EXPECT_FALSE(verdict.answers);
+  expect_blame({{3, 2, 3000}, {2, 1, 2900}, {1, 0, 2800}}, 4, 0, false);
 }
 
 // Rank 3 computes, and somebody has begun to wait for it.
 TEST(Blame, NamesWhoWasSilentFirst) {
-  const auto verdict = judge_complaints({{1, 3, 40}, {2, 0, 3000}}, 4);
-  EXPECT_EQ(verdict.suspect, 0U);
+  expect_blame({{1, 3, 40}, {2, 0, 3000}}, 4, 0, false);
 }
 
 TEST(Blame, NamesARankThatWasPausedAndAnswers) {
-  const auto verdict =
-      judge_complaints({{1, 0, 3000}, {2, 1, 3100}, {0, 0, 3500}}, 3);
-  EXPECT_EQ(verdict.suspect, 0U);
-  EXPECT_TRUE(verdict.answers);
+  expect_blame({{1, 0, 3000}, {2, 1, 3100}, {0, 0, 3500}}, 3, 0, true);
 }
 
 TEST(Blame, NamesARankThatIsMissedAndAnswers) {
   // Rank 0 was paused where it could not tell, and now waits for rank 1.
-  const auto verdict = judge_complaints({{0, 1, 20}, {1, 0, 3000}}, 2);
-  EXPECT_EQ(verdict.suspect, 0U);
-  EXPECT_TRUE(verdict.answers);
+  expect_blame({{0, 1, 20}, {1, 0, 3000}}, 2, 0, true);
 }
 
 // In a circle all have waited as long, but for the one that came back.
 TEST(Blame, NamesTheLastToArriveInACircle) {
-  const auto verdict =
-      judge_complaints({{1, 0, 0}, {0, 2, 301}, {2, 1, 300}}, 3);
-  EXPECT_EQ(verdict.suspect, 1U);
-  EXPECT_TRUE(verdict.answers);
+  expect_blame({{1, 0, 0}, {0, 2, 301}, {2, 1, 300}}, 3, 1, true);
 }
 
 TEST(Blame, FindsTheSilentOneWhereNobodyKnowsWhom) {
-  const auto verdict = judge_complaints(
-      {{0, Complaint::kNobody, 3000}, {2, Complaint::kNobody, 3000}}, 3);
-  EXPECT_EQ(verdict.suspect, 1U);
-  EXPECT_FALSE(verdict.answers);
+  constexpr std::size_t kNobody = Complaint::kNobody;
+  expect_blame({{0, kNobody, 3000}, {2, kNobody, 3000}}, 3, 1, false);
 }
 
 std::vector<std::unique_ptr<Communicator>> real_ranks(std::size_t size,

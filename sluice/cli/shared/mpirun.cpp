@@ -19,6 +19,7 @@
 #include "sluice/cli/shared/child.h"
 #include "sluice/cli/shared/rank_outputs.h"
 #include "sluice/core/ensure.h"
+#include "sluice/run/process_id.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -89,15 +90,6 @@ pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
          "[launch] mpirun (Open MPI) must be in PATH to start ranks, got '",
          std::strerror(error), "'; --engine threads works without it");
   return pid;
-}
-
-bool is_running(pid_t pid) {
-  std::ifstream file(concat("/proc/", pid, "/stat"));
-  std::string line;
-  std::getline(file, line);
-  const std::size_t name_end = line.rfind(')');
-  return name_end != std::string::npos && name_end + 2 < line.size() &&
-         line[name_end + 2] != 'Z';
 }
 
 // Of mpirun: on this machine the ranks, else what started them on others.
