@@ -214,7 +214,7 @@ def compare(options):
                     "torch_ratio": seconds / floor,
                     "sluice_selected": ours["k_hat"],
                     "torch_selected": count,
-                    "cpu": ours["cpu"],
+                    "device": ours["device"],
                     "torch": torch.__version__,
                     "torch_preallocated": options.preallocate,
                 })

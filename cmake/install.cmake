@@ -26,7 +26,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice
   FILES_MATCHING PATTERN "*.h"
-  REGEX "/sluice/backend/cpu$" EXCLUDE
+  REGEX "/sluice/backend/(cpu|cuda)$" EXCLUDE
   REGEX "/sluice/(cli|config|data|run|torch)$" EXCLUDE)
 
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})

@@ -38,12 +38,20 @@ std::vector<std::string> backend_names() {
   for (const std::string_view isa : cpu_isas()) {
     names.push_back("cpu/" + std::string(isa));
   }
+  if (cuda_problem().empty()) names.push_back("cuda");
+  return names;
+}
+
+std::vector<std::string> device_names() {
+  std::vector<std::string> names = {"cpu/portable", "fake"};
+  if (cuda_problem().empty()) names.push_back("cuda");
   return names;
 }
 
 std::unique_ptr<Backend> make_backend(std::string_view name,
                                       std::size_t threads) {
   if (name == "fake") return make_fake_device_backend({threads, ""});
+  if (name == "cuda") return make_cuda_backend();
   return make_cpu_backend({threads, std::string(name.substr(4))});
 }
 

@@ -18,8 +18,12 @@ namespace sluice::testing {
 
 using Dims = std::vector<std::size_t>;
 
-// "cpu/avx512", "cpu/avx2", "cpu/portable" (those this machine has) and "fake".
+// "cpu/avx512", "cpu/avx2", "cpu/portable", "cuda" (those this machine has) and
+// "fake".
 std::vector<std::string> backend_names();
+// "cpu/portable", "fake" and, where there is a GPU, "cuda": a backend of each
+// kind, for suites in which the instruction set does not matter.
+std::vector<std::string> device_names();
 std::unique_ptr<Backend> make_backend(std::string_view name,
                                       std::size_t threads = 1);
 

@@ -77,4 +77,16 @@ std::unique_ptr<Backend> make_cpu_backend(const CpuOptions& options = {});
 // The isas this machine can run, best first.
 std::span<const std::string_view> cpu_isas();
 
+// Options of the CUDA backend.
+struct CudaOptions {
+  int device = 0;
+};
+
+// Why that GPU cannot be used, in a sentence; empty if it can.
+std::string cuda_problem(int device = 0);
+
+// All work goes to streams of its own. Throws std::runtime_error with
+// cuda_problem().
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options = {});
+
 }  // namespace sluice

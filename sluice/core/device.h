@@ -29,4 +29,12 @@ SLUICE_HD constexpr T clamp_to(T x, T low, T high) {
   return x < low ? low : high < x ? high : x;
 }
 
+// Bits up to the highest that is set. std::bit_width is wrong in device code of
+// nvcc 13.0.
+SLUICE_HD constexpr unsigned bit_width_of(unsigned long x) {
+  unsigned bits = 0;
+  for (; x != 0; x >>= 1) ++bits;
+  return bits;
+}
+
 }  // namespace sluice

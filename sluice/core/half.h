@@ -13,7 +13,7 @@ namespace sluice {
 //
 // Without branches and with signed compares, so that loops of it become vector
 // instructions on any machine.
-inline std::uint16_t to_bf16(float x) {
+SLUICE_HD inline std::uint16_t to_bf16(float x) {
   constexpr auto kInf = static_cast<std::int32_t>(kInfKey);
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t key = bits & kMagnitudeMask;
@@ -26,14 +26,14 @@ inline std::uint16_t to_bf16(float x) {
   return static_cast<std::uint16_t>(((bits & ~kMagnitudeMask) | out) >> 16);
 }
 
-inline float from_bf16(std::uint16_t b) {
+SLUICE_HD inline float from_bf16(std::uint16_t b) {
   return std::bit_cast<float>(static_cast<std::uint32_t>(b) << 16);
 }
 
 // IEEE binary16, rounded to nearest, ties to even. Finite values saturate at
 // +-65504, so that what does not fit stays in the residual instead of turning
 // into an infinity on the wire.
-inline std::uint16_t to_fp16(float x) {
+SLUICE_HD inline std::uint16_t to_fp16(float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000U);
   const std::uint32_t key = bits & kMagnitudeMask;
@@ -51,7 +51,7 @@ inline std::uint16_t to_fp16(float x) {
   return static_cast<std::uint16_t>(sign | (rounded >> 13));
 }
 
-inline float from_fp16(std::uint16_t h) {
+SLUICE_HD inline float from_fp16(std::uint16_t h) {
   const std::uint32_t sign = static_cast<std::uint32_t>(h & 0x8000U) << 16;
   const std::uint32_t rest = h & 0x7fffU;
   if (rest < 0x400U) {

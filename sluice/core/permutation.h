@@ -1,6 +1,5 @@
 #pragma once
 
-#include <bit>
 #include <cstdint>
 
 #include "sluice/core/hash.h"
@@ -13,15 +12,15 @@ namespace sluice {
 // is equal. The wire depends on it: do not change it between versions.
 class Permutation {
  public:
-  Permutation(std::uint64_t n, std::uint64_t key) : n_(n) {
-    const auto bits = static_cast<unsigned>(n <= 4 ? 2 : std::bit_width(n - 1));
+  SLUICE_HD Permutation(std::uint64_t n, std::uint64_t key) : n_(n) {
+    const unsigned bits = n <= 4 ? 2 : bit_width_of(n - 1);
     low_bits_ = bits / 2;
     low_mask_ = (std::uint64_t{1} << low_bits_) - 1;
     high_mask_ = (std::uint64_t{1} << (bits - low_bits_)) - 1;
     for (unsigned i = 0; i < kRounds; ++i) keys_[i] = mix64(key, i);
   }
 
-  std::uint64_t operator()(std::uint64_t x) const {
+  SLUICE_HD std::uint64_t operator()(std::uint64_t x) const {
     do {
       std::uint64_t low = x & low_mask_;
       std::uint64_t high = x >> low_bits_;
@@ -37,7 +36,7 @@ class Permutation {
  private:
   static constexpr unsigned kRounds = 6;
 
-  std::uint64_t round(std::uint64_t x, unsigned i) const {
+  SLUICE_HD std::uint64_t round(std::uint64_t x, unsigned i) const {
     const std::uint64_t h = (x + keys_[i]) * 0x9e3779b97f4a7c15ULL;
     return (h ^ (h >> 29)) * 0xbf58476d1ce4e5b9ULL >> 32;
   }

@@ -155,7 +155,12 @@ TEST_P(BucketPasses, ApplyWritesEveryTensor) {
     for (std::size_t j = 0; j < kSecond; ++j) {
       const std::size_t columns = kSecond / kRows;
       const float want = is_dense ? 0.25F * all[kFirst + j] : sum[kFirst + j];
-      ASSERT_EQ(b[j % columns * kRows + j / columns], to_bf16(want)) << j;
+      const std::uint16_t got = b[j % columns * kRows + j / columns];
+      if (std::isnan(want)) {  // of which there are many
+        ASSERT_TRUE(std::isnan(from_bf16(got))) << j;
+      } else {
+        ASSERT_EQ(got, to_bf16(want)) << j;
+      }
     }
     EXPECT_EQ(bench_.get<float>(third)[0],
               is_dense ? 0.25F * all[kAll - 1] : sum[kAll - 1]);
@@ -189,7 +194,7 @@ TEST_P(BucketPasses, PackAddsResiduals) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, BucketPasses,
-                         ::testing::Values("cpu/portable", "fake"),
+                         ::testing::ValuesIn(device_names()),
                          [](const auto& b) { return safe_name(b.param); });
 
 TEST(SparseBlock, TakesOnlyEntriesInOrder) {

@@ -15,7 +15,7 @@ from harness import CliTest, DATA, FEEDBACK, SELECT, SPARSIFIERS, WIRE, main, sl
 
 class BenchSelect(CliTest):
     KEYS = {"sparsifier", "n", "density", "data", "threads", "phase", "seconds", "floor_seconds", "ratio", "k", "k_hat",
-            "bytes", "cpu"}
+            "bytes", "device"}
     DEFAULTS = {"topk", "adtopk", "tile", "dgc", "gaussiank", "redsync", "sidco-e", "sidco-gp", "sidco-p"}
 
     def check(self, rows):
@@ -157,7 +157,7 @@ class Cpu(CliTest):
                 if not needs <= flags:
                     self.skipTest(f"this CPU lacks {' '.join(sorted(needs - flags))}")
                 for row in self.rows(*SELECT, "--n", "20000", cpu=name):
-                    self.assertEqual(row["cpu"], f"cpu/{name}")
+                    self.assertEqual(row["device"], f"cpu/{name}")
 
     def test_all_select_alike(self):
         known = self.fails(*SELECT, "--n", "2048", cpu="nonsense").split("it can run:")[1].split()

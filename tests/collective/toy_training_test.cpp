@@ -137,7 +137,7 @@ INSTANTIATE_TEST_SUITE_P(
     Nouns, ToyTraining,
     ::testing::Combine(::testing::Values("topk", "adtopk", "randomk", "sidco-p",
                                          "none"),
-                       ::testing::Values("cpu/portable", "fake")),
+                       ::testing::ValuesIn(device_names())),
     [](const auto& c) {
       return safe_name(std::get<0>(c.param) + "_" + std::get<1>(c.param));
     });

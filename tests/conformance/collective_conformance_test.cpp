@@ -175,7 +175,7 @@ INSTANTIATE_TEST_SUITE_P(
     Registry, CollectiveLaw,
     ::testing::Combine(::testing::ValuesIn(collective_names()),
                        ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8),
-                       ::testing::Values("cpu/portable", "fake")),
+                       ::testing::ValuesIn(device_names())),
     [](const auto& c) {
       return safe_name(std::get<0>(c.param) + "_" +
                        std::to_string(std::get<1>(c.param)) + "_" +

@@ -100,7 +100,7 @@ std::vector<std::string> sparsifier_names() {
 INSTANTIATE_TEST_SUITE_P(
     Registry, FeedbackLaw,
     ::testing::Combine(::testing::ValuesIn(sparsifier_names()),
-                       ::testing::Values("fake", "cpu/portable")),
+                       ::testing::ValuesIn(device_names())),
     [](const auto& c) {
       return safe_name(std::get<0>(c.param) + "_" + std::get<1>(c.param));
     });
@@ -148,7 +148,7 @@ TEST(Feedback, DgcMasksTheMomentumOfWhatWasCommitted) {
 // on, as that of an entry that was never selected.
 TEST(Feedback, DgcKeepsTheMomentumOfWhatWasRefused) {
   const std::vector<float> g = {1, 5, 2, 3, 7, 4};
-  for (const std::string backend : {"cpu/portable", "fake"}) {
+  for (const std::string& backend : device_names()) {
     auto o = base("dgc", {{2, 1}, {4, 1}});
     o.backend = backend;
     Rig rig(o);

@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
                           Way("single", "tile:two_bit=true", "sparcml-split"),
                           Way("single", "none", "dense-bf16"),
                           Way("layerwise", "none", "dense")),
-        ::testing::Values("cpu/portable", "fake")),
+        ::testing::ValuesIn(device_names())),
     [](const auto& c) {
       const Way& way = std::get<0>(c.param);
       return safe_name(std::get<0>(way) + "_" + std::get<1>(way) + "_" +
@@ -121,7 +121,7 @@ TEST(GradientSync, DenseGivesTheMean) {
 // DGC's momentum is in the selection; a tensor that is not selected from gets
 // it after the sum.
 TEST(GradientSync, DgcGivesDenseTensorsTheirMomentum) {
-  for (const std::string backend : {"cpu/portable", "fake"}) {
+  for (const std::string& backend : device_names()) {
     for (const bool nesterov : {false, true}) {
       for (const std::size_t size : {1, 3}) {
         Scenario job;

@@ -88,7 +88,7 @@ TEST(GradientSync, SendsEveryTensorInItsOwnForm) {
   for (const Case& c :
        {Case{"redsync-quantized", 2}, Case{"tile:two_bit=true", 2.2},
         Case{"adtopk", 4 + 6.5 / 8}, Case{"topk", 4 + 9.0 / 8}}) {
-    for (const std::string backend_name : {"cpu/portable", "fake"}) {
+    for (const std::string& backend_name : device_names()) {
       auto ranks = make_thread_ranks(2);
       run_ranks(ranks, [&](std::size_t r) {
         auto backend = make_backend(backend_name);
@@ -264,7 +264,7 @@ TEST_P(Replan, LosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, Replan,
-                         ::testing::Values("cpu/portable", "fake"),
+                         ::testing::ValuesIn(device_names()),
                          [](const auto& b) { return safe_name(b.param); });
 
 TEST(Replan, RefusesWhatDoesNotFit) {

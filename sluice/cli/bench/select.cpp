@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "sluice/backend/floor.h"
+#include "sluice/backend/clock.h"
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/bench/gradient_source.h"
 #include "sluice/cli/commands.h"
@@ -26,6 +26,7 @@ struct Options {
                                           "dgc",     "gaussiank", "redsync",
                                           "sidco-e", "sidco-gp",  "sidco-p"};
   std::vector<std::int64_t> threads = {1};
+  std::string device = "cpu";
   std::string feedback = "residual";
   std::string codec = "auto";
   std::int64_t row = 1024;
@@ -54,9 +55,11 @@ class Bench {
       : options_(options),
         threads_(threads),
         source_(data, n),
-        backend_(make_cpu_backend({threads, ""})),
+        backend_(options.device == "cuda" ? make_cuda_backend()
+                                          : make_cpu_backend({threads, ""})),
         stream_(backend_->make_stream()),
-        floor_(threads),
+        clock_(options.device == "cuda" ? make_cuda_clock()
+                                        : make_cpu_clock(threads)),
         data_(data) {
     set_dims();
     n_ = shape3(dims_).size();
@@ -64,6 +67,7 @@ class Bench {
     floor_memory_ = backend_->allocate(n_ * sizeof(float));
     arena_ = std::make_unique<Arena>(*backend_, n_);
     backend_->fill(*stream_, arena_->residual(), n_, 0);
+    if (!backend_->is_host()) fill_base();
   }
 
   std::vector<Row> run(double density, const std::string& spec);
@@ -89,19 +93,24 @@ class Bench {
         options_.feedback,
         {*backend_, *arena_, bucket, make_sparsifier(spec), codec.values()});
   }
+  void fill_base();
+  void make_gradient();
   void step(Feedback& feedback, Codec& codec, double density, Samples& samples);
   Row row(const std::string& spec, double density, std::string_view phase,
           const Samples& samples) const;
+
+  static constexpr std::size_t kBaseShift = std::size_t{1} << 20;
 
   const Options& options_;
   std::size_t threads_;
   GradientSource source_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Stream> stream_;
-  Floor floor_;
+  std::unique_ptr<Clock> clock_;
   std::string data_;
   std::vector<std::size_t> dims_;
   std::size_t n_ = 0;
+  Buffer base_;  // of a device: what gradients are made from
   Buffer gradient_;
   Buffer floor_memory_;
   std::unique_ptr<Arena> arena_;
@@ -112,20 +121,50 @@ class Bench {
   double scale_ = 1;
 };
 
-void Bench::step(Feedback& feedback, Codec& codec, double density,
-                 Samples& samples) {
+// More values than a gradient has, of which every step takes other ones: a
+// device is not to wait for the host to make them.
+void Bench::fill_base() {
+  constexpr std::size_t kPart = std::size_t{1} << 24;
+  std::vector<float> part(std::min(n_, kPart));
+  source_.fill(part, 0, 1);
+  base_ = backend_->allocate((n_ + kBaseShift) * sizeof(float));
+  for (std::size_t at = 0; at < n_ + kBaseShift; at += part.size()) {
+    const std::size_t count = std::min(part.size(), n_ + kBaseShift - at);
+    backend_->copy_in(*stream_, base_.data<float>() + at,
+                      std::as_bytes(std::span(part).first(count)));
+  }
+}
+
+void Bench::make_gradient() {
   float* g = gradient_.data<float>();
   // The scale drifts by 0.8 to 1.25 from step to step, back and forth.
   const double drift =
       0.8 + 0.45 * static_cast<double>(mix64(step_) % 1000) / 1000;
   scale_ *= scale_ * drift > 4 || scale_ * drift < 0.25 ? 1 / drift : drift;
-  source_.fill({g, n_}, step_, static_cast<float>(scale_));
-  const double floor = floor_.time(floor_memory_.data<float>(), g, n_);
+  if (backend_->is_host()) {
+    source_.fill({g, n_}, step_, static_cast<float>(scale_));
+    return;
+  }
+  const std::size_t dims[] = {n_};
+  const TensorView target = contiguous_view(g, dims);
+  ApplyPass pass;
+  pass.dense = base_.data<float>() + mix64(step_, 1) % kBaseShift;
+  pass.targets = {&target, 1};
+  pass.scale = static_cast<float>(scale_);
+  backend_->apply(*stream_, pass);
+}
+
+void Bench::step(Feedback& feedback, Codec& codec, double density,
+                 Samples& samples) {
+  make_gradient();
+  const float* g = gradient_.data<float>();
+  const double floor =
+      clock_->floor(*stream_, floor_memory_.data<float>(), g, n_);
 
   const TensorView view = contiguous_view(g, dims_);
-  const Stopwatch watch;
-  feedback.select(*stream_, {&view, 1}, {step_, 0, density, 1});
-  const double seconds = watch.seconds();
+  const double seconds = clock_->time(*stream_, [&] {
+    feedback.select(*stream_, {&view, 1}, {step_, 0, density, 1});
+  });
   ++step_;
 
   backend_->wait(feedback.staged().fetch(*backend_, *stream_));
@@ -190,7 +229,7 @@ Row Bench::row(const std::string& spec, double density, std::string_view phase,
       {"decode_seconds", median(s.decodes)},
       {"encode_share", median(s.encodes) / seconds},
       {"decode_share", median(s.decodes) / seconds},
-      {"cpu", backend_->name()}};
+      {"device", backend_->name()}};
 }
 
 std::vector<Row> Bench::run(double density, const std::string& spec) {
@@ -258,6 +297,7 @@ void check(const Options& o) {
   for (const std::int64_t t : o.threads) check_threads(t);
   for (const std::string& size : o.sizes) parse_size(size);
   for (const std::string& data : o.data) GradientSource::check(data);
+  require(o.device != "cuda" || cuda_problem().empty(), cuda_problem());
   auto backend = make_cpu_backend({1, ""});
   Codec(*backend, o.codec);
   Arena arena(*backend, 0);
@@ -311,6 +351,8 @@ void add_bench_select(CLI::App& bench) {
       "them or by repeating the option)");
   select->add_option("--threads", o->threads, "Threads of the pool")
       ->delimiter(',');
+  select->add_option("--device", o->device, "cpu or cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   select->add_option("--feedback", o->feedback, "Feedback around it");
   select->add_option("--codec", o->codec, "Codec for the bytes");
   select->add_option("--row", o->row,

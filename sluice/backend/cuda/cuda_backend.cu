@@ -1,0 +1,323 @@
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice/backend/backend.h"
+#include "sluice/backend/cuda/stream.h"
+#include "sluice/core/error.h"
+
+namespace sluice {
+namespace cuda {
+namespace {
+
+cudaStream_t make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+        "to make a stream");
+  return stream;
+}
+
+}  // namespace
+
+CudaStream::CudaStream()
+    : handle(make_stream()), uploads(handle), coder(cpu::wire_kernels("")) {}
+
+CudaStream::~CudaStream() {
+  cudaStreamSynchronize(handle);
+  cudaStreamDestroy(handle);
+}
+
+}  // namespace cuda
+
+namespace {
+
+using cuda::as_cuda;
+using cuda::check;
+using cuda::CudaStream;
+
+// Events that were used and may be used again: making one costs more than
+// recording it.
+class EventPool {
+ public:
+  cudaEvent_t take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) {
+      cudaEvent_t event = nullptr;
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+            "to make an event");
+      return event;
+    }
+    cudaEvent_t event = free_.back();
+    free_.pop_back();
+    return event;
+  }
+  void give(cudaEvent_t event) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(event);
+  }
+  ~EventPool() {
+    for (cudaEvent_t event : free_) cudaEventDestroy(event);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<cudaEvent_t> free_;
+};
+
+// A point in a CUDA stream; keeps the pool alive.
+class CudaEvent final : public Event::State {
+ public:
+  CudaEvent(std::shared_ptr<EventPool> pool, cudaStream_t stream)
+      : pool_(std::move(pool)), event_(pool_->take()) {
+    check(cudaEventRecord(event_, stream), "to record an event");
+  }
+  ~CudaEvent() override { pool_->give(event_); }
+  bool done() const override {
+    const cudaError_t status = cudaEventQuery(event_);
+    if (status == cudaErrorNotReady) return false;
+    check(status, "the work before an event");
+    return true;
+  }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  std::shared_ptr<EventPool> pool_;
+  cudaEvent_t event_;
+};
+
+const CudaEvent* own_event(const Event& event) {
+  return dynamic_cast<const CudaEvent*>(event.state().get());
+}
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(int device) : device_(device) {
+    use();
+    check(cudaFree(nullptr), "to start the device");
+    name_ = concat("cuda:", device);
+  }
+
+  std::string_view name() const override { return name_; }
+  bool is_host() const override { return false; }
+
+  Buffer allocate(std::size_t bytes) override {
+    use();
+    void* data = nullptr;
+    const cudaError_t status =
+        cudaMalloc(&data, std::max<std::size_t>(bytes, 1));
+    if (status == cudaErrorMemoryAllocation) {
+      cudaGetLastError();
+      throw std::bad_alloc();
+    }
+    check(status, "to allocate memory");
+    check(cudaMemset(data, 0, bytes), "to clear memory");
+    check(cudaDeviceSynchronize(), "to clear memory");
+    return {data, bytes, [](void* p, std::size_t) { cudaFree(p); }};
+  }
+  Buffer allocate_host(std::size_t bytes) override {
+    use();
+    void* data = nullptr;
+    check(cudaMallocHost(&data, std::max<std::size_t>(bytes, 1)),
+          "to allocate pinned memory");
+    std::memset(data, 0, bytes);
+    return {data, bytes, [](void* p, std::size_t) { cudaFreeHost(p); }};
+  }
+  std::unique_ptr<Stream> make_stream() override {
+    use();
+    return std::make_unique<CudaStream>();
+  }
+  Event record(Stream& stream) override {
+    use();
+    return Event(std::make_shared<CudaEvent>(pool_, as_cuda(stream).handle));
+  }
+  void wait(const Event& event) override {
+    use();
+    if (const CudaEvent* own = own_event(event)) {
+      check(cudaEventSynchronize(own->get()), "the work before an event");
+      return;
+    }
+    while (!event.done()) std::this_thread::yield();
+  }
+  void wait(Stream& stream, const Event& event) override {
+    use();
+    if (const CudaEvent* own = own_event(event)) {
+      check(cudaStreamWaitEvent(as_cuda(stream).handle, own->get()),
+            "to wait for an event");
+      return;
+    }
+    while (!event.done()) std::this_thread::yield();
+  }
+
+  void copy_in(Stream& stream, void* target,
+               std::span<const std::byte> source) override {
+    use();
+    if (source.empty()) return;
+    CudaStream& s = as_cuda(stream);
+    if (source.size() <= kSmallCopy) {
+      const void* staged = s.uploads.copy(source.data(), source.size());
+      check(cudaMemcpyAsync(target, staged, source.size(),
+                            cudaMemcpyDeviceToDevice, s.handle),
+            "to copy to the device");
+      return;
+    }
+    check(cudaMemcpyAsync(target, source.data(), source.size(),
+                          cudaMemcpyHostToDevice, s.handle),
+          "to copy to the device");
+    // From pinned memory the copy goes on while the caller may write there.
+    check(cudaStreamSynchronize(s.handle), "to copy to the device");
+  }
+  void copy_out(Stream& stream, std::span<std::byte> target,
+                const void* source) override {
+    use();
+    if (target.empty()) return;
+    check(cudaMemcpyAsync(target.data(), source, target.size(),
+                          cudaMemcpyDeviceToHost, as_cuda(stream).handle),
+          "to copy to the host");
+  }
+
+  void pack(Stream& stream, const PackPass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    cuda::run_pack(s.handle, s.uploads, pass);
+  }
+  void fill(Stream& stream, float* target, std::size_t n,
+            float value) override {
+    use();
+    cuda::run_fill(as_cuda(stream).handle, target, n, value);
+  }
+  void count_nonfinite(Stream& stream, const float* values, std::size_t n,
+                       std::uint64_t* count) override {
+    use();
+    cuda::run_count_nonfinite(as_cuda(stream).handle, values, n, count);
+  }
+  void select(Stream& stream, const SelectPass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    s.selector.run(s.handle, s.uploads, pass);
+  }
+  void momentum(Stream& stream, const MomentumPass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    cuda::run_momentum(s.handle, s.uploads, s.scratch, pass);
+  }
+  void quantize(Stream& stream, const QuantizePass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    cuda::run_quantize(s.handle, s.uploads, pass);
+  }
+  void scatter(Stream& stream, const ScatterPass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    cuda::run_scatter(s.handle, s.uploads, pass);
+  }
+  void gather(Stream& stream, const GatherPass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    cuda::run_gather(s.handle, s.uploads, pass);
+  }
+  void apply(Stream& stream, const ApplyPass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    cuda::run_apply(s.handle, s.uploads, s.scratch, pass);
+  }
+  void encode(Stream& stream, const EncodePass& pass) override;
+  void decode(Stream& stream, const DecodePass& pass) override;
+
+ private:
+  static constexpr std::size_t kSmallCopy = std::size_t{1} << 18;
+
+  // The device of the calling thread; cheap where it is this one already.
+  void use() const { check(cudaSetDevice(device_), "to use the device"); }
+
+  template <class T>
+  void fetch(CudaStream& s, std::vector<T>& to, const T* from,
+             std::size_t count) {
+    to.resize(count);
+    copy_out(s, std::as_writable_bytes(std::span(to)), from);
+  }
+
+  int device_;
+  std::string name_;
+  std::shared_ptr<EventPool> pool_ = std::make_shared<EventPool>();
+};
+
+// Messages are written by the host's coder: whoever encodes is about to send
+// from host memory and waits for the size anyway.
+void CudaBackend::encode(Stream& stream, const EncodePass& pass) {
+  use();
+  CudaStream& s = as_cuda(stream);
+  const auto wait = [&] {
+    check(cudaStreamSynchronize(s.handle), "the work before a message");
+  };
+  fetch(s, s.starts, pass.starts, pass.segments.size() + 1);
+  wait();
+  const std::size_t count = s.starts.back();
+  fetch(s, s.indices, pass.indices, count);
+  fetch(s, s.values, pass.values, count);
+  wait();
+  BlockView block = pass;
+  block.indices = s.indices.data();
+  block.values = s.values.data();
+  block.starts = s.starts.data();
+  s.message.resize(pass.capacity);
+  const std::uint64_t written = s.coder.encode(block, pass.options, s.message);
+  copy_in(s, pass.out, std::span(s.message).first(written));
+  copy_in(s, pass.written, std::as_bytes(std::span(&written, 1)));
+}
+
+void CudaBackend::decode(Stream& stream, const DecodePass& pass) {
+  use();
+  CudaStream& s = as_cuda(stream);
+  fetch(s, s.message, pass.in, pass.bytes);
+  check(cudaStreamSynchronize(s.handle), "the work before a message");
+  s.starts.resize(pass.segments.size() + 1);
+  s.indices.resize(pass.capacity);
+  s.values.resize(pass.capacity);
+  const DecodeResult result = s.coder.decode(
+      s.message, pass.segments, s.indices, s.values, s.starts.data());
+  copy_in(s, pass.indices,
+          std::as_bytes(std::span(s.indices).first(result.count)));
+  copy_in(s, pass.values,
+          std::as_bytes(std::span(s.values).first(result.count)));
+  copy_in(s, pass.starts, std::as_bytes(std::span(s.starts)));
+  copy_in(s, pass.result, std::as_bytes(std::span(&result, 1)));
+}
+
+}  // namespace
+
+std::string cuda_problem(int device) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status != cudaSuccess) {
+    cudaGetLastError();
+    return concat("[cuda] there is no GPU to use: ", cudaGetErrorString(status),
+                  "; nvidia-smi shows what the driver sees");
+  }
+  if (device < 0 || device >= count) {
+    return concat("[cuda] device must be below ", count,
+                  ", the GPUs that this process sees, got ", device);
+  }
+  int cooperative = 0;
+  if (cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch,
+                             device) != cudaSuccess ||
+      cooperative == 0) {
+    return concat("[cuda] GPU ", device,
+                  " cannot run cooperative kernels; it must be of compute "
+                  "capability 7.0 or later");
+  }
+  return {};
+}
+
+std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options) {
+  const std::string problem = cuda_problem(options.device);
+  if (!problem.empty()) throw std::runtime_error(problem);
+  return std::make_unique<CudaBackend>(options.device);
+}
+
+}  // namespace sluice

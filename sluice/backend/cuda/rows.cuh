@@ -1,0 +1,283 @@
+#pragma once
+
+#include "sluice/backend/cuda/sampling.cuh"
+
+// The k largest of every row or tile. What is selected is marked in a bitmap
+// and collected later, so that rows may interleave.
+
+namespace sluice::cuda {
+
+// Up to here a warp keeps a row in registers.
+inline constexpr std::uint32_t kWarpRow = 1024;
+// Up to here a block keeps it in shared memory.
+inline constexpr std::uint32_t kCachedRow = 8192;
+
+struct Group {
+  std::uint64_t start = 0;
+  std::uint64_t size = 0;
+  std::uint64_t width = 0;   // elements before a jump; 0: none
+  std::uint64_t stride = 1;  // between elements, or of the jumps
+
+  __device__ std::uint64_t at(std::uint64_t i) const {
+    if (width == 0) return start + i * stride;
+    return start + i / width * stride + i % width;
+  }
+};
+
+SLUICE_HD inline bool is_tiled(const SegmentTask& task) {
+  return task.kind == SelectKind::kTiles;
+}
+
+SLUICE_HD inline std::uint64_t group_count(const SegmentTask& task) {
+  constexpr std::uint64_t kEdge = RowGeometry::kTileEdge;
+  constexpr std::uint64_t kSize = RowGeometry::kTileSize;
+  const RowGeometry& rows = task.rows;
+  if (!is_tiled(task)) return rows.slabs * rows.stride;
+  if (rows.length == 1) return (rows.stride + kSize - 1) / kSize;
+  return (rows.length + kEdge - 1) / kEdge *
+         ((rows.stride + kEdge - 1) / kEdge);
+}
+
+SLUICE_HD inline std::uint64_t most_per_group(const SegmentTask& task) {
+  constexpr std::uint64_t kEdge = RowGeometry::kTileEdge;
+  const RowGeometry& rows = task.rows;
+  if (!is_tiled(task)) return rows.length;
+  if (rows.length == 1) {
+    return min_of<std::uint64_t>(rows.stride, RowGeometry::kTileSize);
+  }
+  return min_of<std::uint64_t>(rows.length, kEdge) *
+         min_of<std::uint64_t>(rows.stride, kEdge);
+}
+
+// What one block does at a time: a group, or one per warp.
+SLUICE_HD inline std::uint64_t unit_count(const SegmentTask& task) {
+  const std::uint64_t groups = group_count(task);
+  constexpr std::uint64_t kPerBlock = 8;
+  return most_per_group(task) <= kWarpRow ? (groups + kPerBlock - 1) / kPerBlock
+                                          : groups;
+}
+
+__device__ inline Group group_of(const SegmentTask& task, std::uint64_t g) {
+  constexpr std::uint64_t kEdge = RowGeometry::kTileEdge;
+  constexpr std::uint64_t kSize = RowGeometry::kTileSize;
+  const RowGeometry& rows = task.rows;
+  if (!is_tiled(task)) {
+    return {g / rows.stride * rows.length * rows.stride + g % rows.stride,
+            rows.length, 0, rows.stride};
+  }
+  if (rows.length == 1) {
+    return {g * kSize, min_of<std::uint64_t>(kSize, rows.stride - g * kSize), 0,
+            1};
+  }
+  const std::uint64_t across = (rows.stride + kEdge - 1) / kEdge;
+  const std::uint64_t top = g / across * kEdge;
+  const std::uint64_t left = g % across * kEdge;
+  const std::uint64_t width = min_of<std::uint64_t>(kEdge, rows.stride - left);
+  const std::uint64_t height = min_of<std::uint64_t>(kEdge, rows.length - top);
+  return {top * rows.stride + left, width * height, width, rows.stride};
+}
+
+__device__ inline void mark(const SelectArgs& a, const Segment& s,
+                            std::uint64_t at) {
+  atomicOr(a.marks + s.words + at / 32, 1U << (at % 32));
+}
+
+// Accumulates one element; its key and one more, or 0 if it is not finite.
+__device__ inline std::uint32_t take_in(const Source& source, std::uint64_t at,
+                                        double& mass, unsigned& bad) {
+  const float x = source.at(at);
+  if (magnitude_key(x) >= kInfKey) {
+    ++bad;
+    return 0;
+  }
+  if (source.memory != nullptr && source.gradient != nullptr) {
+    source.memory[at] = x;
+  }
+  if (source.memory == nullptr) mass += fabs(static_cast<double>(x));
+  return magnitude_key(x) + 1;
+}
+
+// Where the mass of a group that has no memory goes: the tile of its first
+// element has a sum of its own, and groups add to it one by one.
+__device__ inline void add_mass(const SelectArgs& a, std::uint32_t segment,
+                                std::uint64_t at, double mass) {
+  atomicAdd(a.tile_mass + a.first_tiles[segment] + at / kTile, mass);
+}
+
+// A group of at most 32 * kKeys elements, by one warp.
+template <unsigned kKeys>
+__device__ __noinline__ void select_warp_group(const SelectArgs& a,
+                                               std::uint32_t segment,
+                                               const Group& group) {
+  const Segment& s = a.segments[segment];
+  const Source source = source_of(a, s, a.works[segment]);
+  const auto n = static_cast<std::uint32_t>(group.size);
+  std::uint32_t keys[kKeys];
+  double mass = 0;
+  unsigned bad = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kKeys; ++j) {
+    const std::uint32_t i = j * 32 + lane();
+    keys[j] = i < n ? take_in(source, group.at(i), mass, bad) : 0;
+  }
+  const auto reach = [&](std::uint32_t key) {
+    unsigned count = 0;
+#pragma unroll
+    for (unsigned j = 0; j < kKeys; ++j) count += keys[j] >= key ? 1U : 0U;
+    return __reduce_add_sync(kAll, count);
+  };
+  std::uint32_t top = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kKeys; ++j) top = max_of(top, keys[j]);
+  top = __reduce_max_sync(kAll, top);
+  const unsigned finite = reach(1);
+  const auto k =
+      static_cast<unsigned>(min_of<std::uint64_t>(s.task.rows.k, finite));
+  std::uint32_t low = 1;         // reach(low) >= k
+  std::uint32_t high = top + 1;  // reach(high) < k
+  unsigned at_low = finite;
+  while (high - low > 1 && at_low != k) {
+    const std::uint32_t middle = low + (high - low) / 2;
+    const unsigned count = reach(middle);
+    if (count >= k) {
+      low = middle;
+      at_low = count;
+    } else {
+      high = middle;
+    }
+  }
+  unsigned quota = at_low == k ? n : k - reach(low + 1);
+  if (k == 0) low = ~0U;
+#pragma unroll
+  for (unsigned j = 0; j < kKeys; ++j) {
+    const unsigned ties = __ballot_sync(kAll, keys[j] == low);
+    const unsigned before =
+        static_cast<unsigned>(__popc(ties & ((1U << lane()) - 1)));
+    if (keys[j] > low || (keys[j] == low && before < quota)) {
+      mark(a, s, group.at(j * 32 + lane()));
+    }
+    const auto used = static_cast<unsigned>(__popc(ties));
+    quota -= min_of(quota, used);
+  }
+  bad = __reduce_add_sync(kAll, bad);
+  if (s.task.memory == nullptr) {
+    mass = warp_sum(mass);
+    if (lane() == 0) add_mass(a, segment, group.start, mass);
+  }
+  if (lane() == 0 && bad > 0) {
+    atomicAdd(&a.works[segment].nonfinite,
+              static_cast<unsigned long long>(bad));
+  }
+}
+
+// A group of any size, by one block: a radix search of the key.
+__device__ __noinline__ void select_block_group(const SelectArgs& a,
+                                                std::uint32_t segment,
+                                                const Group& group) {
+  static_assert(kCachedRow + kCutBins <= kSharedWords);
+  std::uint32_t* cache = shared_words();
+  std::uint32_t* bins = cache + kCachedRow;
+  const Segment& s = a.segments[segment];
+  const Source source = source_of(a, s, a.works[segment]);
+  const bool cached = group.size <= kCachedRow;
+  Source later = source;  // once the memory holds acc
+  if (later.memory != nullptr) later.gradient = nullptr;
+  std::uint32_t* hidden = a.row_bits + s.words;
+  unsigned bad = 0;
+  double mass = 0;
+  const auto key_at = [&](std::uint64_t i) {
+    if (cached) return cache[i];
+    const std::uint64_t at = group.at(i);
+    if (bad > 0 && bit_at(hidden, at)) return 0U;
+    const float x = later.at(at);
+    return magnitude_key(x) >= kInfKey ? 0U : magnitude_key(x) + 1;
+  };
+  for (std::uint64_t i = threadIdx.x; i < group.size; i += kThreads) {
+    const unsigned so_far = bad;
+    const std::uint32_t key = take_in(source, group.at(i), mass, bad);
+    if (cached) {
+      cache[i] = key;
+    } else if (bad > so_far) {
+      atomicOr(hidden + group.at(i) / 32, 1U << (group.at(i) % 32));
+    }
+  }
+  bad = block_sum(bad);
+  const std::uint64_t k =
+      min_of<std::uint64_t>(s.task.rows.k, group.size - bad);
+  std::uint64_t rank = k;
+  std::uint32_t prefix = 0;
+  std::uint32_t shift = 32;
+  std::uint64_t at_cut = 0;
+  while (shift > 0 && k > 0) {
+    const std::uint32_t above = shift;
+    shift = shift > 11 ? shift - 11 : 0;
+    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
+    __syncthreads();
+    for (std::uint64_t i = threadIdx.x; i < group.size; i += kThreads) {
+      const std::uint32_t key = key_at(i);
+      if (key == 0) continue;
+      if (above < 32 && key >> above != prefix) continue;
+      atomicAdd(bins + (key >> shift & ((1U << (above - shift)) - 1)), 1U);
+    }
+    __syncthreads();
+    const Found found = find_bin(bins, kCutBins, rank);
+    rank -= found.above;
+    at_cut = found.inside;
+    prefix = prefix << (above - shift) | found.bin;
+  }
+  const std::uint32_t cut = k > 0 ? prefix : ~0U;
+  const bool tied = rank < at_cut;
+  std::uint64_t quota = rank;
+  const std::uint64_t whole = (group.size + kThreads - 1) / kThreads * kThreads;
+  for (std::uint64_t i = threadIdx.x; i < whole; i += kThreads) {
+    const std::uint32_t key = i < group.size ? key_at(i) : 0;
+    bool take = key >= cut;
+    if (tied) {  // the same for all threads
+      unsigned ties = 0;
+      const unsigned before = block_before(key == cut ? 1U : 0U, &ties);
+      take = key > cut || (key == cut && before < quota);
+      quota -= min_of<std::uint64_t>(quota, ties);
+    }
+    if (take) mark(a, s, group.at(i));
+  }
+  if (!cached && bad > 0) {
+    __syncthreads();
+    for (std::uint64_t i = threadIdx.x; i < group.size; i += kThreads) {
+      atomicAnd(hidden + group.at(i) / 32, ~(1U << (group.at(i) % 32)));
+    }
+  }
+  mass = block_sum(mass);
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  if (s.task.memory == nullptr) add_mass(a, segment, group.start, mass);
+  if (bad > 0) {
+    atomicAdd(&a.works[segment].nonfinite,
+              static_cast<unsigned long long>(bad));
+  }
+}
+
+__device__ inline void select_rows(const SelectArgs& a) {
+  for (std::uint64_t unit = blockIdx.x; unit < a.units; unit += gridDim.x) {
+    const std::uint32_t segment = segment_of(a.first_units, a.count, unit);
+    if (a.works[segment].by_rows == 0) continue;
+    const SegmentTask& task = a.segments[segment].task;
+    const std::uint64_t local = unit - a.first_units[segment];
+    const std::uint64_t most = most_per_group(task);
+    if (most > kWarpRow) {
+      select_block_group(a, segment, group_of(task, local));
+      continue;
+    }
+    const std::uint64_t g = local * kWarps + warp();
+    if (g >= group_count(task)) continue;
+    const Group group = group_of(task, g);
+    if (most <= 128) {
+      select_warp_group<4>(a, segment, group);
+    } else if (most <= 512) {
+      select_warp_group<16>(a, segment, group);
+    } else {
+      select_warp_group<32>(a, segment, group);
+    }
+  }
+}
+
+}  // namespace sluice::cuda

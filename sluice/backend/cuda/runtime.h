@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstring>
+#include <span>
+
+// What the CUDA backend needs of the CUDA runtime: errors as exceptions, memory
+// that grows, and small arguments on their way to the device.
+
+namespace sluice::cuda {
+
+// Throws std::runtime_error: what was tried, and what the runtime says.
+void check(cudaError_t status, const char* what);
+
+// Device memory of a stream that keeps its size from pass to pass. New memory
+// is zeroed; what was there is lost when it grows.
+class Scratch {
+ public:
+  Scratch() = default;
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch();
+
+  template <class T>
+  T* grow(std::size_t count) {
+    reserve(count * sizeof(T));
+    return static_cast<T*>(data_);
+  }
+
+ private:
+  void reserve(std::size_t bytes);
+
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+// Copies of host arrays for the passes of one stream: through pinned memory, so
+// that the host goes on at once. What it returns stays until kRing bytes later,
+// by when the device has long passed; it waits if not.
+class Uploads {
+ public:
+  explicit Uploads(cudaStream_t stream) : stream_(stream) {}
+  Uploads(const Uploads&) = delete;
+  Uploads& operator=(const Uploads&) = delete;
+  ~Uploads();
+
+  template <class T>
+  const T* send(std::span<const T> values) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    return static_cast<const T*>(copy(values.data(), values.size_bytes()));
+  }
+
+  // Pinned memory to be written and then sent from, in one go.
+  void* copy(const void* source, std::size_t bytes);
+
+ private:
+  static constexpr std::size_t kHalf = std::size_t{1} << 21;
+  void make_room(std::size_t bytes);
+
+  cudaStream_t stream_;
+  std::size_t half_ = 0;  // bytes of each half
+  std::size_t at_ = 0;
+  int current_ = 0;
+  std::byte* host_ = nullptr;
+  std::byte* device_ = nullptr;
+  cudaEvent_t left_[2] = {};  // when the device is done with a half
+};
+
+}  // namespace sluice::cuda

@@ -1,0 +1,304 @@
+#include <cooperative_groups.h>
+
+#include <algorithm>
+#include <bit>
+#include <stdexcept>
+
+#include "sluice/backend/cuda/resolve.cuh"
+#include "sluice/backend/cuda/rows.cuh"
+#include "sluice/backend/cuda/select.h"
+#include "sluice/backend/cuda/stream.cuh"
+#include "sluice/core/permutation.h"
+
+namespace sluice::cuda {
+namespace {
+
+constexpr unsigned kBlocksPerProcessor = 4;
+// Flags that tell all blocks whether any segment needs another turn. Each is
+// used once in a pass, since a block may be late to read it.
+constexpr unsigned kFlags = 256;
+
+// Of every segment in a phase by which blocks take segments in turn.
+template <class F>
+__device__ void for_segments(const SelectArgs& a, F&& f) {
+  for (std::uint32_t s = blockIdx.x; s < a.count; s += gridDim.x) f(s);
+}
+
+__device__ void begin(const SelectArgs& a) {
+  const unsigned thread = blockIdx.x * kThreads + threadIdx.x;
+  const unsigned threads = gridDim.x * kThreads;
+  for (std::uint32_t i = thread; i < a.next_count; i += threads) {
+    a.next_works[i] = {};
+  }
+  for (std::uint32_t i = thread; i < kFlags; i += threads) a.next_flags[i] = 0;
+  if (a.measures_lost) {
+    for (std::uint32_t i = thread; i < a.tiles; i += threads)
+      a.tile_mass[i] = 0;
+  }
+  for (std::uint32_t i = thread; i < a.count; i += threads) {
+    const Segment& s = a.segments[i];
+    Work& w = a.works[i];
+    const bool some = s.task.facts.n > 0;
+    w.by_rows = s.task.kind == SelectKind::kRows || is_tiled(s.task) ? 1 : 0;
+    w.open = s.task.kind == SelectKind::kThreshold && some ? 1 : 0;
+    w.streaming = some ? 1 : 0;
+    if (w.open == 0) continue;
+    w.query = ask_rule(a, i);
+    w.asking = 1;
+    if (!w.query.rows) continue;
+    w.by_rows = 1;
+    w.open = w.asking = 0;
+  }
+}
+
+// Marks the entries of segments that are lists.
+__device__ void draw(const SelectArgs& a) {
+  for (std::uint32_t i = 0; i < a.count; ++i) {
+    const Segment& s = a.segments[i];
+    const SegmentFacts& facts = s.task.facts;
+    if (s.task.kind != SelectKind::kListed || facts.n == 0) continue;
+    const Permutation permutation(facts.n,
+                                  mix64(facts.seed, facts.tensor, facts.step));
+    const std::uint64_t k = min_of(facts.k, facts.n);
+    for (std::uint64_t j = blockIdx.x * kThreads + threadIdx.x; j < k;
+         j += std::uint64_t{gridDim.x} * kThreads) {
+      mark(a, s, permutation(j));
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
+    select_kernel(const __grid_constant__ SelectArgs a) {
+  const auto grid = cooperative_groups::this_grid();
+  std::uint32_t* flag = a.flags;
+  bool first = true;
+  begin(a);
+  if (a.draws) draw(a);
+  grid.sync();
+  for (bool again = true; again;) {
+    do {
+      sample_all(a);
+      grid.sync();
+      ++flag;
+      for_segments(a, [&](std::uint32_t s) {
+        if (a.works[s].asking != 0) propose(a, s, flag);
+        __syncthreads();
+      });
+      grid.sync();
+    } while (*flag != 0);
+    if (first && a.units > 0) select_rows(a);
+    first = false;
+    stream_all(a);
+    grid.sync();
+    const Rounds rounds = {flag + 1, flag + 2};
+    flag += 2;
+    for_segments(a, [&](std::uint32_t s) {
+      judge(a, s, rounds);
+      __syncthreads();
+    });
+    grid.sync();
+    again = *rounds.open != 0;
+    if (!again) break;
+    restore_tiles(a);
+    grid.sync();
+    begin_round(a);
+    grid.sync();
+    for (int level = 0; level < 3 && *rounds.searching != 0; ++level) {
+      search_tiles(a);
+      grid.sync();
+      for_segments(a, [&](std::uint32_t s) {
+        if (a.works[s].open != 0 && a.works[s].searched != 0) search_step(a, s);
+        __syncthreads();
+      });
+      grid.sync();
+    }
+  }
+  // The cut of most segments takes no more than two levels of bins.
+  for (int level = 0; level < 3; ++level) {
+    ++flag;
+    for_segments(a, [&](std::uint32_t s) {
+      if (threadIdx.x == 0 && a.works[s].unresolved != 0) atomicAdd(flag, 1U);
+    });
+    grid.sync();
+    if (*flag == 0) break;
+    count_bins(a);
+    grid.sync();
+    for_segments(a, [&](std::uint32_t s) {
+      if (a.works[s].unresolved != 0) {
+        resolve_step(a, s);
+        __syncthreads();
+        clear_bins(a, s);
+      }
+      __syncthreads();
+    });
+    grid.sync();
+  }
+  count_tiles(a);
+  grid.sync();
+  emit_all(a);
+  for_segments(a, [&](std::uint32_t s) { finish(a, s); });
+  if (!a.measures_lost) return;
+  grid.sync();
+  for_segments(a, [&](std::uint32_t s) { measure_lost(a, s); });
+}
+
+// Elements that a segment's queries look at, at most; and how many of their
+// keys are wanted.
+struct MostSampled {
+  std::uint64_t elements = 0;
+  std::uint64_t keys = 0;
+};
+
+MostSampled most_sampled(const SegmentTask& task) {
+  MostSampled most;
+  if (task.kind != SelectKind::kThreshold || task.facts.n == 0) return most;
+  RuleState cold;
+  const Query first = task.rule.ask({task.facts, task.rule.params, cold, 0});
+  const std::uint64_t capacity = task.capacity;
+  for (const Query& query :
+       {first, exact_query(task.facts.n, std::max(task.facts.k, capacity))}) {
+    const std::uint64_t count = Sample(query, task.facts).count;
+    most.elements = std::max(most.elements, count);
+    if (query.ranks != decltype(query.ranks){}) {
+      most.keys = std::max(most.keys, count);
+    }
+  }
+  return most;
+}
+
+std::uint32_t slots_per_tile(const SegmentTask& task) {
+  if (task.kind != SelectKind::kThreshold || task.facts.n == 0) return 0;
+  const double expected = static_cast<double>(task.facts.k) /
+                          static_cast<double>(task.facts.n) * kTile;
+  const auto slots = static_cast<std::uint32_t>(4 * expected) + 1;
+  return std::clamp(std::bit_ceil(slots), 32U, kTile);
+}
+
+bool may_go_by_rows(const SegmentTask& task) {
+  return task.facts.n > 0 && task.rows.k > 0 &&
+         task.kind != SelectKind::kListed;
+}
+
+}  // namespace
+
+Selector::Selector() {
+  int device = 0;
+  int processors = 0;
+  int per_processor = 0;
+  check(cudaGetDevice(&device), "to ask for the device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                               device),
+        "to ask for the processors");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &per_processor, select_kernel, static_cast<int>(kThreads), 0),
+        "to ask for the occupancy");
+  blocks_ = static_cast<unsigned>(processors * std::max(per_processor, 1));
+}
+
+void Selector::plan(const SelectPass& pass) {
+  const std::size_t count = pass.segments.size();
+  segments_.assign(count, {});
+  first_tiles_.assign(count + 1, 0);
+  first_units_.assign(count + 1, 0);
+  sizes_ = {};
+  for (std::size_t i = 0; i < count; ++i) {
+    const SegmentTask& task = pass.segments[i];
+    if (task.kind == SelectKind::kThreshold &&
+        task.rule.id == RuleId::kCustom) {
+      throw std::invalid_argument(
+          "[cuda] a rule must be one of sluice/sparsify/rules.h to run on a "
+          "GPU, got a rule of the host");
+    }
+    Segment& s = segments_[i];
+    s.task = task;
+    const std::uint64_t n = task.facts.n;
+    s.room = std::min<std::uint64_t>(
+        n, std::max<std::uint64_t>(2 * task.capacity, 6 * task.facts.k) + 4096);
+    const auto tiles = static_cast<std::uint32_t>((n + kTile - 1) / kTile);
+    first_tiles_[i + 1] = first_tiles_[i] + tiles;
+    s.tile_slots = slots_per_tile(task);
+    s.slots = sizes_.candidates;
+    sizes_.candidates += std::uint64_t{tiles} * s.tile_slots;
+    if (s.tile_slots > 0 && s.tile_slots < kTile) {
+      s.spill = sizes_.candidates;
+      sizes_.candidates += s.room;
+    }
+    const MostSampled sampled = most_sampled(task);
+    s.keys = sizes_.keys;
+    s.key_room = sampled.keys;
+    sizes_.keys += sampled.keys;
+    s.chunks = sizes_.chunks;
+    sizes_.chunks += (sampled.elements + kChunk - 1) / kChunk;
+    s.words = sizes_.words;
+    sizes_.words += (n + 31) / 32;
+    first_units_[i + 1] =
+        first_units_[i] + (may_go_by_rows(task) ? unit_count(task) : 0);
+  }
+}
+
+void Selector::run(cudaStream_t stream, Uploads& uploads,
+                   const SelectPass& pass) {
+  plan(pass);
+  const std::size_t count = segments_.size();
+  if (count == 0) {
+    check(cudaMemsetAsync(pass.starts, 0, sizeof(*pass.starts), stream),
+          "to clear counts");
+    return;
+  }
+  SelectArgs a;
+  a.segments = uploads.send(std::span<const Segment>(segments_));
+  a.first_tiles = uploads.send(std::span<const std::uint32_t>(first_tiles_));
+  a.first_units = uploads.send(std::span<const std::uint64_t>(first_units_));
+  a.count = static_cast<std::uint32_t>(count);
+  a.tiles = first_tiles_[count];
+  a.units = first_units_[count];
+  a.beta = pass.beta;
+  a.gamma = pass.gamma;
+  for (const SegmentTask& task : pass.segments) {
+    a.measures_lost |= task.memory == nullptr;
+    a.draws |= task.kind == SelectKind::kListed;
+  }
+  // A half each for this pass and the next, which is cleared meanwhile.
+  if (works_room_ < count) {
+    works_room_ = 2 * count;
+    works_.grow<Work>(2 * works_room_);
+    cleared_ = 0;
+  }
+  Work* works = works_.grow<Work>(2 * works_room_);
+  a.works = works + (even_ ? 0 : works_room_);
+  a.next_works = works + (even_ ? works_room_ : 0);
+  a.next_count = cleared_;
+  cleared_ = static_cast<std::uint32_t>(count);
+  std::uint32_t* flags = flags_.grow<std::uint32_t>(2 * kFlags);
+  a.flags = flags + (even_ ? 0 : kFlags);
+  a.next_flags = flags + (even_ ? kFlags : 0);
+  even_ = !even_;
+
+  a.tile = tile_.grow<Tile>(a.tiles);
+  a.tile_mass = a.measures_lost ? tile_mass_.grow<double>(a.tiles) : nullptr;
+  a.tails = tails_.grow<std::uint64_t>(2 * blocks_);
+  a.candidate_indices =
+      candidate_indices_.grow<std::uint32_t>(sizes_.candidates);
+  a.candidate_values = candidate_values_.grow<float>(sizes_.candidates);
+  a.keys = keys_.grow<std::uint32_t>(sizes_.keys);
+  a.moments = moments_.grow<Moments>(sizes_.chunks);
+  a.sample_bins = sample_bins_.grow<std::uint32_t>(count * kHistogramBins);
+  a.cut_bins = cut_bins_.grow<std::uint32_t>(count * kCutBins);
+  a.tail_sums = tail_sums_.grow<TailSums>(
+      std::min<std::size_t>(count, blocks_) * (kHistogramBins + 1));
+  a.bad_bits = bad_bits_.grow<std::uint32_t>(sizes_.words);
+  a.row_bits = row_bits_.grow<std::uint32_t>(a.units > 0 ? sizes_.words : 0);
+  a.marks = marks_.grow<std::uint32_t>(sizes_.words);
+  a.states = pass.states;
+  a.reports = pass.reports;
+  a.indices = pass.indices;
+  a.values = pass.values;
+  a.starts = pass.starts;
+  void* arguments[] = {&a};
+  check(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(select_kernel),
+                                    dim3(blocks_), dim3(kThreads), arguments, 0,
+                                    stream),
+        "to select");
+}
+
+}  // namespace sluice::cuda

@@ -1,0 +1,148 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "sluice/backend/cuda/runtime.h"
+#include "sluice/backend/pass.h"
+
+namespace sluice::cuda {
+
+// One segment as the kernel sees it: the task, and where its scratch lies.
+struct Segment {
+  SegmentTask task;
+  std::uint64_t room = 0;        // candidates that are not an overflow
+  std::uint64_t slots = 0;       // first candidate slot of its first tile
+  std::uint32_t tile_slots = 0;  // candidate slots of a tile
+  std::uint64_t spill = 0;       // where tiles with more hits go; `room` slots
+  std::uint64_t keys = 0;        // where the keys of its sample go
+  std::uint64_t key_room = 0;
+  std::uint64_t chunks = 0;  // where the moments of its sample go
+  std::uint64_t words = 0;   // its bits in the bitmaps
+};
+
+// One segment on its way through a pass; zero bytes before it. The steps are
+// those of cpu::Selector.
+struct Work {
+  // Added to by all tiles of a stream.
+  unsigned long long recorded = 0;  // candidates, ties not included
+  unsigned long long high = 0;      // those that reach hi
+  unsigned long long ties = 0;      // at lo, in a bracket of ties
+  unsigned long long spilled = 0;   // slots used of the spill
+  unsigned long long nonfinite = 0;
+  unsigned long long marked = 0;  // selected by rows or from a list
+
+  std::uint32_t open = 0;       // a threshold is still to be found
+  std::uint32_t asking = 0;     // a bracket is still to be proposed
+  std::uint32_t restoring = 0;  // the last bracket failed
+  std::uint32_t streaming = 0;  // takes part in the next stream
+  std::uint32_t by_rows = 0;
+  std::uint32_t settled = 0;  // the memory holds acc
+  std::uint32_t exact = 0;
+  std::uint32_t searched = 0;
+  std::uint32_t zeros = 0;
+  std::uint32_t round = 0;
+  std::uint64_t wanted = 0;
+  std::uint64_t candidates = 0;
+  std::uint64_t selected = 0;
+  Query query;
+  Bracket bracket;
+  Verdict verdict;
+
+  // The search for the cut: the key of rank `rank` among those from `base` on,
+  // of which the bins of the histogram are 2^shift wide.
+  std::uint32_t unresolved = 0;
+  std::uint32_t counted = 0;  // the stream has filled the histogram
+  std::uint32_t base = 0;
+  std::uint32_t shift = 0;
+  std::uint32_t width = 0;  // keys that it can still be
+  std::uint64_t rank = 0;
+  std::uint32_t cut = 0;    // smallest key taken
+  std::uint64_t quota = 0;  // of those at the cut
+  std::uint32_t tied = 0;   // not all of those at the cut
+};
+
+// What a tile of the stream found. Tiles are kTile elements of one segment.
+struct Tile {
+  std::uint32_t recorded = 0;
+  std::uint32_t ties = 0;
+  std::uint32_t bad = 0;     // not finite, in the first round
+  std::uint32_t take = 0;    // above the cut; then, of the tiles before it
+  std::uint32_t at_cut = 0;  // likewise at the cut
+  std::uint64_t offset = 0;  // of its candidates; kUnrecorded: nowhere
+};
+inline constexpr std::uint64_t kUnrecorded = ~std::uint64_t{0};
+
+// All that the kernel is given.
+struct SelectArgs {
+  const Segment* segments = nullptr;
+  const std::uint32_t* first_tiles = nullptr;  // segments + 1
+  const std::uint64_t* first_units = nullptr;  // of rows; segments + 1
+  std::uint32_t count = 0;                     // segments
+  std::uint32_t tiles = 0;
+  std::uint64_t units = 0;
+  float beta = 1;
+  float gamma = 1;
+  bool measures_lost = false;  // some segment has no memory
+  bool draws = false;          // some segment is a list
+
+  Work* works = nullptr;
+  Work* next_works = nullptr;  // cleared for the next pass
+  std::uint32_t next_count = 0;
+  Tile* tile = nullptr;
+  double* tile_mass = nullptr;     // sum of |x|, where it is measured
+  std::uint64_t* tails = nullptr;  // take and at_cut of a block's last segment
+  std::uint32_t* candidate_indices = nullptr;
+  float* candidate_values = nullptr;
+  std::uint32_t* keys = nullptr;
+  Moments* moments = nullptr;
+  std::uint32_t* sample_bins = nullptr;  // kHistogramBins per segment
+  std::uint32_t* cut_bins = nullptr;     // kCutBins per segment
+  TailSums* tail_sums = nullptr;         // of the block that proposes
+  std::uint32_t* bad_bits = nullptr;     // not finite in the first round
+  std::uint32_t* row_bits = nullptr;     // not finite, in a long row; zeros
+  std::uint32_t* marks = nullptr;        // selected by rows or from a list
+  std::uint32_t* flags = nullptr;        // zeros
+  std::uint32_t* next_flags = nullptr;
+
+  RuleState* states = nullptr;
+  SegmentReport* reports = nullptr;
+  std::uint32_t* indices = nullptr;
+  float* values = nullptr;
+  std::uint64_t* starts = nullptr;
+};
+
+inline constexpr std::uint32_t kTile = 4096;
+inline constexpr std::uint32_t kCutBins = 2048;
+
+// Runs Backend::select on the GPU: one cooperative kernel, whose blocks go
+// through the phases of cpu::Selector together. Rounds, fallbacks and counts
+// stay on the device. Neither the grid nor the order in which tiles are done
+// shows in the result.
+class Selector {
+ public:
+  Selector();
+  void run(cudaStream_t stream, Uploads& uploads, const SelectPass& pass);
+
+ private:
+  void plan(const SelectPass& pass);
+
+  unsigned blocks_ = 0;
+  bool even_ = false;          // which half of works_ the next pass uses
+  std::uint32_t cleared_ = 0;  // of the other half, that the last pass used
+  std::size_t works_room_ = 0;
+  std::vector<Segment> segments_;
+  std::vector<std::uint32_t> first_tiles_;
+  std::vector<std::uint64_t> first_units_;
+  struct Sizes {
+    std::uint64_t candidates = 0;
+    std::uint64_t keys = 0;
+    std::uint64_t chunks = 0;
+    std::uint64_t words = 0;
+  } sizes_;
+  Scratch works_, tile_, tile_mass_, tails_, candidate_indices_,
+      candidate_values_, keys_, moments_, sample_bins_, cut_bins_, tail_sums_,
+      bad_bits_, row_bits_, marks_, flags_;
+};
+
+}  // namespace sluice::cuda

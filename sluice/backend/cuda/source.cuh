@@ -1,0 +1,77 @@
+#pragma once
+
+#include "sluice/backend/cuda/block.cuh"
+#include "sluice/backend/cuda/select.h"
+#include "sluice/core/key.h"
+
+// Elements of a segment, one by one.
+
+namespace sluice::cuda {
+
+// Where acc = beta * memory + gamma * gradient comes from: see cpu::Source.
+struct Source {
+  const float* gradient;
+  float* memory;
+  float beta;
+  float gamma;
+
+  __device__ float at(std::uint64_t i) const {
+    if (gradient == nullptr) return memory[i];
+    const float added = gamma * gradient[i];
+    return memory == nullptr ? added : beta * memory[i] + added;
+  }
+};
+
+__device__ inline Source source_of(const SelectArgs& a, const Segment& s,
+                                   const Work& w) {
+  const bool settled = w.settled != 0 && s.task.memory != nullptr;
+  return {settled ? nullptr : s.task.gradient, s.task.memory, a.beta, a.gamma};
+}
+
+// The key that takes part in the selection; 0 for the other sign.
+__device__ inline std::uint32_t ranked_key(float x, int sign) {
+  if (sign == 0) return magnitude_key(x);
+  const std::uint32_t bits = __float_as_uint(x) ^ (sign < 0 ? 0x80000000U : 0U);
+  return static_cast<std::int32_t>(bits) < 0 ? 0U : bits;
+}
+
+__device__ inline int sign_of(const Segment& s) {
+  return s.task.kind == SelectKind::kThreshold ? s.task.rule.sign : 0;
+}
+
+__device__ inline bool bit_at(const std::uint32_t* words, std::uint64_t i) {
+  return (words[i / 32] >> (i % 32) & 1U) != 0;
+}
+
+// Whether element i was not finite when the memory still held what it was.
+__device__ inline bool was_bad(const SelectArgs& a, const Segment& s,
+                               const Work& w, std::uint32_t first_tile,
+                               std::uint64_t i) {
+  return w.settled != 0 && a.tile[first_tile + i / kTile].bad > 0 &&
+         bit_at(a.bad_bits + s.words, i);
+}
+
+// The segment that a tile or unit belongs to; firsts has count + 1 entries.
+template <class T>
+__device__ std::uint32_t segment_of(const T* firsts, std::uint32_t count,
+                                    T index) {
+  std::uint32_t low = 0;
+  std::uint32_t high = count;
+  while (high - low > 1) {
+    const std::uint32_t middle = (low + high) / 2;
+    if (firsts[middle] <= index) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+__device__ inline std::uint32_t cut_shift(std::uint32_t width) {
+  std::uint32_t shift = 0;
+  while (width > 0 && (width - 1) >> shift >= kCutBins) ++shift;
+  return shift;
+}
+
+}  // namespace sluice::cuda

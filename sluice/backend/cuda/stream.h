@@ -1,0 +1,33 @@
+#pragma once
+
+#include <vector>
+
+#include "sluice/backend/cpu/wire.h"
+#include "sluice/backend/cuda/passes.h"
+#include "sluice/backend/cuda/select.h"
+#include "sluice/backend/memory.h"
+
+namespace sluice::cuda {
+
+// A CUDA stream and what passes on it need for themselves.
+struct CudaStream final : public Stream {
+  CudaStream();
+  ~CudaStream() override;
+
+  cudaStream_t handle;
+  Uploads uploads;
+  Selector selector;
+  PassScratch scratch;
+  // Messages are written and read on the host.
+  cpu::wire::Coder coder;
+  std::vector<std::uint64_t> starts;
+  std::vector<std::uint32_t> indices;
+  std::vector<float> values;
+  std::vector<std::byte> message;
+};
+
+inline CudaStream& as_cuda(Stream& stream) {
+  return dynamic_cast<CudaStream&>(stream);
+}
+
+}  // namespace sluice::cuda
