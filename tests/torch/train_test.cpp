@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+
 #include "files.h"
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
@@ -74,6 +76,46 @@ TEST(AutogradAdapter, GivesTheMeanOverRanks) { expect_means(3, 1); }
 TEST(AutogradAdapter, AddsUpSeveralPasses) { expect_means(2, 3); }
 TEST(AutogradAdapter, WorksWithOneRank) { expect_means(1, 1); }
 TEST(AutogradAdapter, StagesGradients) { expect_means(2, 2, true); }
+// A gradient of which two ranks have selected entries, in that memory format.
+torch::Tensor selected(at::MemoryFormat format, bool stage) {
+  auto ranks = make_thread_ranks(2);
+  torch::Tensor result;
+  run_ranks(ranks, [&](std::size_t r) {
+    torch::Tensor weight =
+        torch::ones({4, 3, 2, 5}).contiguous(format).requires_grad_();
+    const NamedTensors parameters = {{"weight", weight}};
+    const auto backend = make_cpu_backend({1, ""});
+    SyncOptions how;
+    PlanInput input;
+    input.sizes = {120};
+    input.sparse.sparsifier = "adtopk";  // which looks at rows
+    how.plan = make_plan("layerwise", input);
+    GradientSync sync(*ranks[r], *backend, describe_tensors(parameters), how);
+    AutogradAdapter adapter(sync, parameters, stage);
+    const auto factor =
+        torch::arange(120).mul(7 + r).sin().reshape({4, 3, 2, 5});
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      adapter.clear();
+      sync.begin(step, {0.1, 0.1});
+      adapter.begin();
+      (weight * factor).sum().backward();
+      adapter.finish();
+    }
+    EXPECT_EQ(weight.grad().strides(), weight.strides());
+    if (r == 0) result = weight.grad().contiguous();
+  });
+  return result;
+}
+
+TEST(AutogradAdapter, SelectsAlikeInEitherMemoryFormat) {
+  const auto expected = selected(at::MemoryFormat::Contiguous, false);
+  EXPECT_GT(expected.count_nonzero().item<std::int64_t>(), 10);
+  for (const bool stage : {false, true}) {
+    EXPECT_TRUE(torch::equal(selected(at::MemoryFormat::ChannelsLast, stage),
+                             expected));
+  }
+}
+
 TEST(AutogradAdapter, StagesGradientsOfAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "torch sees no GPU here";
   expect_means(2, 2, false, torch::kCUDA);
@@ -205,10 +247,10 @@ TrainConfig small_job(const TempFolder& folder) {
 
 // The summary of each rank.
 std::vector<TrainSummary> train(const TrainConfig& config,
-                                std::size_t ranks_count) {
+                                std::size_t ranks_count,
+                                TrainOptions options = {}) {
   auto ranks = make_thread_ranks(ranks_count);
   std::vector<TrainSummary> summaries(ranks_count);
-  TrainOptions options;
   options.lines_to_stderr = true;
   run_ranks(ranks, [&](std::size_t r) {
     summaries[r] = run_training(config, options, *ranks[r]);
@@ -250,6 +292,45 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
     optimizer->step(config.lr);
   }
   EXPECT_EQ(weights, hash_tensors(model.parameters));
+}
+
+TEST(Trainer, TakesEitherMemoryFormat) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.model = "resnet20";
+  config.dataset = "synthetic:channels=3,height=8,width=8,train=64,test=16";
+  config.max_steps = 3;
+  config.density = 0.1;
+  config.lr = 0.01;
+  config.eval_every = "0";
+  const TrainSummary plain = train(config, 2)[0];
+  config.channels_last = "on";
+  config.out += "-last";
+  const TrainSummary last = train(config, 2)[0];
+  EXPECT_NEAR(last.loss, plain.loss, 1e-4);
+  EXPECT_NE(last.weights, 0);
+
+  // A checkpoint of one goes on as the other.
+  TrainOptions options;
+  options.resume = config.out;
+  config.max_steps = 5;
+  config.channels_last = "off";
+  EXPECT_TRUE(std::isfinite(train(config, 2, options)[0].loss));
+}
+
+TEST(PlannedModel, HasTheSameValuesChannelsLast) {
+  TrainConfig config;
+  config.model = "resnet20";
+  const Input input = {3, 8, 8, 10};
+  const PlannedModel plain = make_planned_model(config, input);
+  config.channels_last = "on";
+  const PlannedModel last = make_planned_model(config, input);
+  EXPECT_EQ(last.format, at::MemoryFormat::ChannelsLast);
+  EXPECT_TRUE(last.parameters[0].tensor.is_contiguous(last.format));
+  EXPECT_EQ(hash_tensors(last.parameters), hash_tensors(plain.parameters));
+  config.model = "mlp";
+  EXPECT_EQ(make_planned_model(config, input).format,
+            at::MemoryFormat::Contiguous);
 }
 
 TEST(Trainer, GivesEachBucketTheDensityOfItsPlan) {

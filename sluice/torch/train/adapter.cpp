@@ -80,9 +80,9 @@ void AutogradAdapter::announce(std::size_t i) {
 std::vector<TensorInfo> describe_tensors(const NamedTensors& parameters) {
   std::vector<TensorInfo> infos;
   for (const NamedTensor& p : parameters) {
-    require(
-        p.tensor.scalar_type() == torch::kFloat32 && p.tensor.is_contiguous(),
-        "[train] parameter '", p.name, "' must be contiguous fp32");
+    require(p.tensor.scalar_type() == torch::kFloat32 &&
+                p.tensor.is_non_overlapping_and_dense(),
+            "[train] parameter '", p.name, "' must be fp32 without gaps");
     infos.push_back({p.name, {}});
     for (const std::int64_t d : p.tensor.sizes()) {
       infos.back().dims.push_back(static_cast<std::size_t>(d));

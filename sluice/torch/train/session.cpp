@@ -9,6 +9,7 @@
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 #include "sluice/run/run_folder.h"
+#include "sluice/torch/train/device.h"
 
 namespace sluice {
 namespace {
@@ -108,7 +109,10 @@ void Session::compare_data() {
 
 void Session::make_parts() {
   device = device_of(config, comm.local_rank());
-  model = make_planned_model(config, train->input(), device);
+  set_up_device(config, device);
+  with_memory(device, [&] {
+    model = make_planned_model(config, train->input(), device);
+  });
   backend = make_cpu_backend({threads, ""});
   SyncOptions how;
   how.plan = model.plan;

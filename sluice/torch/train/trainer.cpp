@@ -7,6 +7,7 @@
 #include "sluice/core/hash.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/run_folder.h"
+#include "sluice/torch/train/device.h"
 #include "sluice/torch/train/evaluation.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/reporting.h"
@@ -346,7 +347,7 @@ std::string Trainer::how_to_go_on() const {
 TrainSummary Trainer::run() try {
   check_replicas(session_.comm, progress_.done, session_.model.parameters);
   while (progress_.done < session_.total && !stopping_) {
-    step();
+    with_memory(session_.device, [&] { step(); });
     look_after();
   }
   if (!stopping_ && parse_every("eval_every", config_.eval_every).count > 0) {
@@ -365,6 +366,7 @@ TrainSummary run_training(const TrainConfig& config,
                           const TrainOptions& options, Communicator& comm) {
   TrainConfig chosen = config;
   choose_recipe(chosen);
+  choose_device(chosen);
   return Trainer(chosen, options, comm).run();
 }
 
