@@ -166,6 +166,7 @@ TrainConfig configure(const CLI::App& command, Options& o) {
   config.net = o.launch.net;
   config.timeout = o.launch.timeout;
   choose_recipe(config);
+  choose_device(config);
   return config;
 }
 

@@ -90,10 +90,20 @@ ParamList params_of(TrainConfig& c) {
       {"dense_rank", &c.dense_rank, "keep those of so few dimensions dense", 0,
        100},
       {"seed", &c.seed, "of weights, order and augmentation", 0, kMany},
-      {.name = "device",
-       .value = &c.device,
-       .doc = "where to compute",
-       .choices = {"cpu", "cuda"}},
+      {"device", &c.device,
+       "where to compute: cpu, cuda, or cuda:1 for one GPU of several"},
+      {.name = "tf32",
+       .value = &c.tf32,
+       .doc = "whether GPUs round what fp32 multiplies to 10 bits; auto: on",
+       .choices = {"auto", "on", "off"}},
+      {.name = "channels_last",
+       .value = &c.channels_last,
+       .doc = "order of images and weights in memory; auto: on for GPUs",
+       .choices = {"auto", "on", "off"}},
+      {.name = "deterministic",
+       .value = &c.deterministic,
+       .doc = "whether a GPU takes slower algorithms that repeat",
+       .choices = {"off", "on"}},
       {"threads", &c.threads, "per worker; 0: cores shared evenly", 0, 1024},
       {"data_threads", &c.data_threads,
        "per worker, that make samples; 0: some for images, none for what is in "
@@ -158,6 +168,28 @@ std::string difference(TrainConfig a, TrainConfig b) {
                   to_text(right[i]), "'");
   }
   return {};
+}
+
+DeviceChoice parse_device(std::string_view text) {
+  DeviceChoice choice;
+  if (text == "cpu") return choice;
+  choice.is_cpu = false;
+  if (text == "cuda") return choice;
+  constexpr std::string_view kPrefix = "cuda:";
+  if (text.starts_with(kPrefix)) {
+    choice.number = parse_count(text.substr(kPrefix.size()));
+  }
+  require(choice.number && *choice.number < 128,
+          "[train] parameter 'device' must be cpu, cuda, or a GPU by its "
+          "number as in cuda:1, got '",
+          text, "'");
+  return choice;
+}
+
+void choose_device(TrainConfig& config) {
+  const char* choice = parse_device(config.device).is_cpu ? "off" : "on";
+  if (config.tf32 == "auto") config.tf32 = choice;
+  if (config.channels_last == "auto") config.channels_last = choice;
 }
 
 Every parse_every(std::string_view field, std::string_view text) {

@@ -42,6 +42,9 @@ struct TrainConfig {
 
   std::int64_t seed = 1;
   std::string device = "cpu";
+  std::string tf32 = "auto";  // and channels-last: see choose_device
+  std::string channels_last = "auto";
+  std::string deterministic = "off";
   std::int64_t threads = 0;
   std::int64_t data_threads = 0;
   std::int64_t prefetch = 2;
@@ -78,6 +81,17 @@ void check_config(const TrainConfig& config);
 
 // The first field in which two differ, as "key: this, that"; empty if none.
 std::string difference(TrainConfig a, TrainConfig b);
+
+// "cpu", "cuda" (any) or "cuda:1" (that one). Throws std::invalid_argument.
+struct DeviceChoice {
+  bool is_cpu = true;
+  std::optional<std::size_t> number;
+};
+DeviceChoice parse_device(std::string_view text);
+
+// Puts what suits the device in place of "auto": TF32 and channels-last are on
+// for GPUs. Throws std::invalid_argument if there can be no such device.
+void choose_device(TrainConfig& config);
 
 // "100" is every 100 steps, "2e" every 2 epochs, "30s" every 30 seconds, "" and
 // "0" never.

@@ -24,6 +24,7 @@ void check_config(const TrainConfig& c) {
           "of epochs (1e), got '",
           c.eval_every, "'");
   parse_step_range(c.trace);
+  parse_device(c.device);
 }
 
 }  // namespace sluice

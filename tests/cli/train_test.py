@@ -34,7 +34,7 @@ def small_files():
 
 
 # What a machine without a GPU says; others would train.
-NO_GPU = {} if os.path.exists("/dev/nvidiactl") else {("--device", "cuda"): ("torch sees no GPU", "--device cpu")}
+NO_GPU = {} if os.path.exists("/dev/nvidiactl") else {("--device", "cuda"): ("--device cuda needs a", "--device cpu")}
 
 
 class TrainTest(RunTest):
@@ -78,6 +78,19 @@ class Recipes(TrainTest):
             else:
                 self.assertRegex(done.stderr, r"^\[train\] note: ")
                 self.assertIn(note, done.stderr)
+
+
+class Devices(TrainTest):
+    def test_choices_are_stated(self):
+        done = self.run_program(*THREADS, "--max-steps", 2, "--out", "a", "--tf32", "on", "--channels-last", "on")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("--tf32 on is for GPUs and changes nothing on the CPU", done.stdout + done.stderr)
+        config = json.loads((self.folder / "a/config.json").read_text())
+        self.assertEqual((config["tf32"], config["channels_last"], config["deterministic"]), ("on", "on", "off"))
+        done = self.run_program(*THREADS, "--max-steps", 2, "--out", "b")
+        self.assertNotIn("tf32", done.stdout + done.stderr)
+        config = json.loads((self.folder / "b/config.json").read_text())
+        self.assertEqual((config["tf32"], config["channels_last"]), ("off", "off"))
 
 
 class Runs(TrainTest):
@@ -413,7 +426,13 @@ class BadInput(TrainTest):
             ("--trace", "5:2"): ("trace", "5:2"),
             ("--checkpoint-every", "often"): ("checkpoint_every", "often"),
             ("--nonfinite", "ignore"): ("skip", "stop"),
-            ("--device", "tpu"): ("cpu", "tpu"),
+            ("--device", "tpu"): ("'device'", "cpu, cuda", "'tpu'"),
+            ("--device", "cuda:x"): ("'device'", "'cuda:x'"),
+            ("--device", "cuda:-1"): ("'device'", "'cuda:-1'"),
+            ("--device", "cuda:99"): ("--device cuda:99",),
+            ("--tf32", "yes"): ("tf32", "yes", "on"),
+            ("--channels-last", "2"): ("channels_last", "2", "auto"),
+            ("--deterministic", "maybe"): ("deterministic", "maybe"),
             **NO_GPU,
             ("--workers", "0"): ("--workers", "0"),
             ("--engine", "pigeons"): ("pigeons", "threads"),

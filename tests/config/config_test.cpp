@@ -48,6 +48,30 @@ TEST(TrainConfig, NamesTheNearestKey) {
             "[c.json] must be at most 64 levels deep, is deeper");
 }
 
+TEST(TrainConfig, ReadsDevices) {
+  EXPECT_TRUE(parse_device("cpu").is_cpu);
+  EXPECT_FALSE(parse_device("cuda").is_cpu);
+  EXPECT_FALSE(parse_device("cuda").number.has_value());
+  EXPECT_EQ(parse_device("cuda:3").number, 3U);
+  for (const char* text :
+       {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda:999"}) {
+    EXPECT_CONTAINS(
+        message_of<std::invalid_argument>([&] { parse_device(text); }),
+        "'device' must be cpu, cuda, or a GPU by its number as in cuda:1");
+  }
+}
+
+TEST(TrainConfig, ChoosesByDevice) {
+  TrainConfig config;
+  choose_device(config);
+  EXPECT_EQ(config.tf32 + " " + config.channels_last, "off off");
+  config = {};
+  config.device = "cuda:1";
+  config.channels_last = "off";
+  choose_device(config);
+  EXPECT_EQ(config.tf32 + " " + config.channels_last, "on off");
+}
+
 TEST(TrainConfig, ReadsPeriodsAndRanges) {
   EXPECT_EQ(parse_every("x", "100").period(7), 100);
   EXPECT_EQ(parse_every("x", "2e").period(7), 14);

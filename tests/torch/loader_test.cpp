@@ -1,9 +1,8 @@
-#include "sluice/torch/data/loader.h"
-
 #include <atomic>
 #include <set>
 
 #include "files.h"
+#include "sluice/torch/data/batch_feed.h"
 
 namespace sluice::testing {
 namespace {
@@ -181,6 +180,36 @@ TEST_F(LoaderTest, ErrorsComeWithTheirBatchAndCanBeMended) {
     EXPECT_EQ(errors, 1);
     EXPECT_EQ(replaced, 2U);
   }
+}
+
+TEST_F(LoaderTest, FeedsTheSameBatchesAhead) {
+  Damaged damaged(*data_);
+  damaged.broken = false;
+  const SamplerOptions options = {.batch = 5, .seed = 2};
+  Loader plain(*data_, options);
+  Loader loader(damaged, options, {2, 2});
+  BatchFeed feed(loader, torch::kCPU, at::MemoryFormat::ChannelsLast);
+  for (int i = 0; i < 12; ++i) {
+    const Position place = plain.position();
+    feed.seek(place);
+    const Batch batch = feed.next();
+    EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(torch::equal(batch.images, plain.next().images));
+    if (i % 3 > 0) feed.prefetch();
+    if (i == 5) plain.seek({1, 4});  // past what was fetched ahead
+  }
+}
+
+TEST_F(LoaderTest, FeedsErrorsWithTheirBatch) {
+  Damaged damaged(*data_);
+  damaged.broken = true;
+  Loader loader(damaged, {.batch = 40, .seed = 2});
+  BatchFeed feed(loader, torch::kCPU, at::MemoryFormat::Contiguous);
+  feed.prefetch();
+  EXPECT_EQ(message_of<std::runtime_error>([&] { feed.next(); }),
+            "7 is broken");
+  damaged.broken = false;
+  EXPECT_EQ(feed.next().labels.size(0), 40);
 }
 
 TEST_F(LoaderTest, UsesThreadsWhereTheyPay) {

@@ -303,6 +303,17 @@ TEST(Noise, KeepsTheMean) {
   EXPECT_TRUE(torch::equal(noise.drop(x, 0), x));
 }
 
+TEST(Vit, FusedAttentionIsThePlainOne) {
+  const auto model = make_model("vit-tiny", {3, 32, 32, 10}, 1);
+  const torch::Tensor images = torch::rand({2, 3, 32, 32});
+  const torch::NoGradGuard no_gradients;
+  const torch::Tensor fused = model->forward(images);
+  at::globalContext().setSDPUseFlash(false);
+  const torch::Tensor plain = model->forward(images);
+  at::globalContext().setSDPUseFlash(true);
+  EXPECT_TRUE(torch::allclose(fused, plain, 1e-4, 1e-5));
+}
+
 TEST(Models, AreDescribed) {
   for (const ModelEntry& entry : models()) {
     EXPECT_EQ(entry.describe().name, entry.name);

@@ -66,6 +66,82 @@ INSTANTIATE_TEST_SUITE_P(
                       "adam:weight_decay=0.1", "adamw",
                       "adamw:decay_1d=false"));
 
+template <class Engine, class Options>
+void expect_bits_of(const char* name, const Options& options) {
+  const auto ours = make_parameters();
+  const auto theirs = make_parameters();
+  const auto optimizer = make_optimizer(name, ours);
+  Engine engine({theirs[0].tensor, theirs[1].tensor}, options);
+  for (int step = 1; step <= 5; ++step) {
+    set_gradients(ours, step);
+    set_gradients(theirs, step);
+    optimizer->step(0.1);
+    engine.step();
+    EXPECT_TRUE(equal(ours, theirs)) << name << " in step " << step;
+  }
+}
+
+TEST(Optimizers, HaveTheBitsOfTorchs) {
+  using namespace torch::optim;  // NOLINT: five names of it
+  expect_bits_of<SGD>("sgd:momentum=0", SGDOptions(0.1));
+  expect_bits_of<SGD>("sgd:weight_decay=0.1",
+                      SGDOptions(0.1).momentum(0.9).weight_decay(0.1));
+  expect_bits_of<SGD>("sgd:nesterov=true",
+                      SGDOptions(0.1).momentum(0.9).nesterov(true));
+  expect_bits_of<torch::optim::Adam>("adam", AdamOptions(0.1));
+  expect_bits_of<torch::optim::Adam>("adam:weight_decay=0.1",
+                                     AdamOptions(0.1).weight_decay(0.1));
+  expect_bits_of<torch::optim::AdamW>("adamw",
+                                      AdamWOptions(0.1).weight_decay(0.01));
+}
+
+// The fused kernels of a device, on the host: it is `skip` that asks for them.
+TEST_P(EveryOptimizer, SkipsWithoutAskingTheHost) {
+  const auto plain = make_parameters();
+  const auto fused = make_parameters();
+  const auto first = make_optimizer(GetParam(), plain);
+  const auto second = make_optimizer(GetParam(), fused);
+  for (int step = 1; step <= 5; ++step) {
+    set_gradients(plain, step);
+    set_gradients(fused, step);
+    first->step(0.1);
+    second->step(0.1, find_nonfinite(fused));
+    fused[1].tensor.mutable_grad()[1] = std::numeric_limits<double>::infinity();
+    second->step(0.1, find_nonfinite(fused));
+  }
+  for (std::size_t i = 0; i < plain.size(); ++i) {
+    EXPECT_TRUE(torch::allclose(plain[i].tensor, fused[i].tensor, 1e-4, 1e-5));
+  }
+  const auto state = first->state();
+  for (const NamedTensor& item : second->state()) {
+    EXPECT_TRUE(
+        torch::allclose(find_tensor(state, item.name), item.tensor, 1e-4, 1e-5))
+        << item.name;
+  }
+}
+
+TEST(Optimizer, TakesAStateOfAnotherMemoryFormat) {
+  const auto weight = [](at::MemoryFormat format) {
+    const auto values =
+        torch::arange(48, torch::kFloat32).reshape({2, 3, 2, 4});
+    return NamedTensors{{"w", values.contiguous(format).requires_grad_()}};
+  };
+  const auto plain = weight(at::MemoryFormat::Contiguous);
+  const auto last = weight(at::MemoryFormat::ChannelsLast);
+  const auto first = make_optimizer("sgd", plain);
+  const auto second = make_optimizer("sgd", last);
+  set_gradients(plain, 1);
+  set_gradients(last, 1);
+  first->step(0.1);
+  second->step(0.1);
+  second->load_state(first->state());
+  set_gradients(plain, 2);
+  set_gradients(last, 2);
+  first->step(0.1);
+  second->step(0.1, find_nonfinite(last));
+  EXPECT_TRUE(torch::allclose(plain[0].tensor, last[0].tensor));
+}
+
 TEST(Sgd, FollowsItsFormula) {
   for (const bool nesterov : {false, true}) {
     const auto parameters = make_parameters();
@@ -191,6 +267,26 @@ TEST(Clipping, LeavesWhatIsNotFinite) {
   EXPECT_TRUE(torch::equal(parameters[0].tensor.grad(), before));
   EXPECT_EQ(message_of<Invalid>([&] { clip_gradients(parameters, 0); }),
             "[clip_gradients] the norm must be above 0, got 0");
+}
+
+TEST(Clipping, IsTheSameOnADevice) {
+  const auto host = make_parameters();
+  const auto device = make_parameters();
+  for (const double most : {0.5, 100.0}) {
+    set_gradients(host, 2);
+    set_gradients(device, 2);
+    clip_gradients(host, most);
+    clip_on_device(device, most);
+    for (std::size_t i = 0; i < host.size(); ++i) {
+      EXPECT_TRUE(
+          torch::allclose(host[i].tensor.grad(), device[i].tensor.grad()));
+    }
+  }
+  device[0].tensor.mutable_grad()[0][0] =
+      std::numeric_limits<double>::infinity();
+  const torch::Tensor before = device[1].tensor.grad().clone();
+  clip_on_device(device, 0.5);
+  EXPECT_TRUE(torch::equal(device[1].tensor.grad(), before));
 }
 
 TEST(Optimizers, SayWhatWouldWork) {

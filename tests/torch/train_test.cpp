@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "files.h"
 #include "ranks.h"
 #include "sluice/comm/threads/threads.h"
@@ -11,6 +15,7 @@
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
+#include "sluice/torch/train/late_numbers.h"
 #include "sluice/torch/train/model_file.h"
 #include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/replicas.h"
@@ -74,6 +79,59 @@ TEST(AutogradAdapter, GivesTheMeanOverRanks) { expect_means(3, 1); }
 TEST(AutogradAdapter, AddsUpSeveralPasses) { expect_means(2, 3); }
 TEST(AutogradAdapter, WorksWithOneRank) { expect_means(1, 1); }
 TEST(AutogradAdapter, StagesGradients) { expect_means(2, 2, true); }
+// A gradient of which two ranks have selected entries, in that memory format.
+torch::Tensor selected(at::MemoryFormat format, bool stage) {
+  auto ranks = make_thread_ranks(2);
+  torch::Tensor result;
+  run_ranks(ranks, [&](std::size_t r) {
+    torch::Tensor weight =
+        torch::ones({4, 3, 2, 5}).contiguous(format).requires_grad_();
+    const NamedTensors parameters = {{"weight", weight}};
+    const auto backend = make_cpu_backend({1, ""});
+    SyncOptions how;
+    PlanInput input;
+    input.sizes = {120};
+    input.sparse.sparsifier = "adtopk";  // which looks at rows
+    how.plan = make_plan("layerwise", input);
+    GradientSync sync(*ranks[r], *backend, describe_tensors(parameters), how);
+    AutogradAdapter adapter(sync, parameters, stage);
+    const auto factor =
+        torch::arange(120).mul(7 + r).sin().reshape({4, 3, 2, 5});
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      adapter.clear();
+      sync.begin(step, {0.1, 0.1});
+      adapter.begin();
+      (weight * factor).sum().backward();
+      adapter.finish();
+    }
+    EXPECT_EQ(weight.grad().strides(), weight.strides());
+    if (r == 0) result = weight.grad().contiguous();
+  });
+  return result;
+}
+
+TEST(AutogradAdapter, SelectsAlikeInEitherMemoryFormat) {
+  const auto expected = selected(at::MemoryFormat::Contiguous, false);
+  EXPECT_GT(expected.count_nonzero().item<std::int64_t>(), 10);
+  for (const bool stage : {false, true}) {
+    EXPECT_TRUE(torch::equal(selected(at::MemoryFormat::ChannelsLast, stage),
+                             expected));
+  }
+}
+
+TEST(AutogradAdapter, LeavesGradientsWhereNothingIsExchanged) {
+  Partial module;
+  AutogradAdapter adapter(parameters_of(module));
+  adapter.clear();
+  adapter.begin();
+  module.forward(torch::full({3}, 2.0)).backward();
+  const SyncReport report = adapter.finish();
+  EXPECT_TRUE(report.committed);
+  EXPECT_EQ(report.dense_elements, 22U);
+  EXPECT_TRUE(torch::equal(module.used.grad(), torch::full({4, 3}, 2.0)));
+  EXPECT_TRUE(torch::equal(module.unused.grad(), torch::zeros({2, 5})));
+}
+
 TEST(AutogradAdapter, StagesGradientsOfAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "torch sees no GPU here";
   expect_means(2, 2, false, torch::kCUDA);
@@ -205,10 +263,10 @@ TrainConfig small_job(const TempFolder& folder) {
 
 // The summary of each rank.
 std::vector<TrainSummary> train(const TrainConfig& config,
-                                std::size_t ranks_count) {
+                                std::size_t ranks_count,
+                                TrainOptions options = {}) {
   auto ranks = make_thread_ranks(ranks_count);
   std::vector<TrainSummary> summaries(ranks_count);
-  TrainOptions options;
   options.lines_to_stderr = true;
   run_ranks(ranks, [&](std::size_t r) {
     summaries[r] = run_training(config, options, *ranks[r]);
@@ -250,6 +308,143 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
     optimizer->step(config.lr);
   }
   EXPECT_EQ(weights, hash_tensors(model.parameters));
+}
+
+// "step loss accuracy skipped" of each line of metrics.jsonl.
+std::vector<std::array<double, 4>> metrics_of(const TrainConfig& config) {
+  std::vector<std::array<double, 4>> rows;
+  std::ifstream in(config.out + "/metrics.jsonl");
+  for (std::string line; std::getline(in, line);) {
+    const auto row = nlohmann::json::parse(line);
+    // Null where the loss is not finite.
+    rows.push_back({row["step"],
+                    row["loss"].is_null() ? -1 : double(row["loss"]),
+                    row["accuracy"], row.value("skipped", 0.0)});
+  }
+  return rows;
+}
+
+// On the way of a device, and on the host's.
+void expect_alike(TrainConfig config, std::size_t ranks, bool same_bits) {
+  config.log_every = 2;
+  config.eval_every = "3";
+  config.out += "-host";
+  const TrainSummary host = train(config, ranks)[0];
+  const auto expected = metrics_of(config);
+  config.out += "-device";
+  TrainOptions options;
+  options.as_device = true;
+  const TrainSummary device = train(config, ranks, options)[0];
+  const auto got = metrics_of(config);
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    EXPECT_EQ(got[i][0], expected[i][0]);
+    EXPECT_NEAR(got[i][1], expected[i][1], same_bits ? 1e-12 : 1e-5);
+    EXPECT_EQ(got[i][2], expected[i][2]);
+  }
+  EXPECT_EQ(device.density, host.density);
+  if (same_bits) {
+    EXPECT_EQ(device.weights, host.weights);
+  }
+}
+
+TEST(Trainer, ReadsTheSameNumbersLateOnADevice) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.accumulate = 2;
+  config.clip_local = 1e9;  // too high to change anything
+  expect_alike(config, 2, true);
+}
+
+TEST(Trainer, LeavesGradientsOfALoneDeviceWhereTheyAre) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.sparsifier = "none";
+  config.clip = 0.5;
+  expect_alike(config, 1, false);
+}
+
+TEST(Trainer, SkipsOnALoneDeviceWhatIsNotFinite) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.sparsifier = "none";
+  config.lr_schedule = "constant";
+  config.lr = 1e30;  // the second step overflows, and all after it
+  config.max_steps = 8;
+  config.log_every = 1;
+  config.eval_every = "0";
+  TrainOptions options;
+  options.as_device = true;
+  EXPECT_EQ(train(config, 1, options)[0].skipped, 7U);
+  const auto rows = metrics_of(config);
+  ASSERT_EQ(rows.size(), 8U);
+  EXPECT_EQ(rows[0][3], 0);
+  EXPECT_EQ(rows[1][3], 1);
+
+  config.nonfinite = "stop";
+  config.out += "-stop";
+  EXPECT_CONTAINS(message_of<std::runtime_error>([&] {
+                    run_training(config, options, *make_thread_ranks(1)[0]);
+                  }),
+                  "in step 2; a lower --lr or --clip 1 may help");
+}
+
+TEST(Trainer, TakesEitherMemoryFormat) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.model = "resnet20";
+  config.dataset = "synthetic:channels=3,height=8,width=8,train=64,test=16";
+  config.max_steps = 3;
+  config.density = 0.1;
+  config.lr = 0.01;
+  config.eval_every = "0";
+  const TrainSummary plain = train(config, 2)[0];
+  config.channels_last = "on";
+  config.out += "-last";
+  const TrainSummary last = train(config, 2)[0];
+  EXPECT_NEAR(last.loss, plain.loss, 1e-4);
+  EXPECT_NE(last.weights, 0);
+
+  // A checkpoint of one goes on as the other.
+  TrainOptions options;
+  options.resume = config.out;
+  config.max_steps = 5;
+  config.channels_last = "off";
+  EXPECT_TRUE(std::isfinite(train(config, 2, options)[0].loss));
+}
+
+TEST(PlannedModel, HasTheSameValuesChannelsLast) {
+  TrainConfig config;
+  config.model = "resnet20";
+  const Input input = {3, 8, 8, 10};
+  const PlannedModel plain = make_planned_model(config, input);
+  config.channels_last = "on";
+  const PlannedModel last = make_planned_model(config, input);
+  EXPECT_EQ(last.format, at::MemoryFormat::ChannelsLast);
+  EXPECT_TRUE(last.parameters[0].tensor.is_contiguous(last.format));
+  EXPECT_EQ(hash_tensors(last.parameters), hash_tensors(plain.parameters));
+  config.model = "mlp";
+  EXPECT_EQ(make_planned_model(config, input).format,
+            at::MemoryFormat::Contiguous);
+}
+
+// What autocast keeps of weights over passes must go when they change.
+TEST(Trainer, CastsWeightsOnceAStep) {
+  const TempFolder folder;
+  TrainConfig config = small_job(folder);
+  config.precision = "bf16";
+  config.model = "lenet";
+  config.dataset = "synthetic:channels=1,height=28,width=28,train=400,test=50";
+  const double few = train(config, 1)[0].loss;
+  config.accumulate = 2;
+  config.batch_size = 4;
+  config.out += "-accumulated";
+  EXPECT_NEAR(train(config, 1)[0].loss, few, 0.05);
+}
+
+TEST(LateNumbers, AreThoseThatWereGiven) {
+  const LateNumbers late(torch::tensor({1.5F, -2.0F}));
+  EXPECT_EQ(late.get(), (std::vector<double>{1.5, -2.0}));
 }
 
 TEST(Trainer, GivesEachBucketTheDensityOfItsPlan) {

@@ -1,13 +1,9 @@
 #include "sluice/torch/optim/adam.h"
 
-#include <tuple>
-
-#include "sluice/core/error.h"
+#include <cmath>
 
 namespace sluice {
 namespace {
-
-using torch::optim::OptimizerParamState;
 
 ParamList list_adam(AdamParams& p) {
   return {
@@ -19,42 +15,33 @@ ParamList list_adam(AdamParams& p) {
   };
 }
 
-template <class Options>
-Options options_of(const AdamParams& params) {
-  return Options(0)
-      .betas(std::tuple(params.beta1, params.beta2))
-      .eps(params.epsilon)
-      .weight_decay(params.weight_decay);
+using Tensors = std::vector<torch::Tensor>;
+
+// What both have in common: the means, and the step along them.
+void move(const Tensors& p, const Tensors& gradients,
+          const std::vector<Tensors>& kept, const AdamParams& params,
+          double rate) {
+  const auto& [count, mean, square] = std::tie(kept[0], kept[1], kept[2]);
+  std::vector<at::Scalar> roots;
+  std::vector<at::Scalar> rates;
+  for (const torch::Tensor& c : count) {
+    const auto steps = c.item<double>();
+    roots.emplace_back(std::sqrt(1 - std::pow(params.beta2, steps)));
+    rates.emplace_back(-rate / (1 - std::pow(params.beta1, steps)));
+  }
+  at::_foreach_mul_(mean, params.beta1);
+  at::_foreach_add_(mean, gradients, 1 - params.beta1);
+  at::_foreach_mul_(square, params.beta2);
+  at::_foreach_addcmul_(square, gradients, gradients, 1 - params.beta2);
+  Tensors root = at::_foreach_sqrt(square);
+  at::_foreach_div_(root, roots);
+  at::_foreach_add_(root, params.epsilon);
+  at::_foreach_addcdiv_(p, mean, root, rates);
 }
 
-// torch's two states have the same members and no common base.
-template <class State>
-NamedTensors save_as(const std::string& prefix,
-                     const OptimizerParamState& state) {
-  const auto& mine = static_cast<const State&>(state);
-  return {{prefix + "step", torch::tensor(mine.step(), torch::kInt64)},
-          {prefix + "mean", mine.exp_avg()},
-          {prefix + "mean_square", mine.exp_avg_sq()}};
-}
-
-template <class State>
-std::unique_ptr<OptimizerParamState> load_as(const std::string& prefix,
-                                             const NamedTensors& state,
-                                             const torch::Device& device) {
-  const torch::Tensor step = find_tensor(state, prefix + "step");
-  const torch::Tensor mean = find_tensor(state, prefix + "mean");
-  const torch::Tensor square = find_tensor(state, prefix + "mean_square");
-  if (!step.defined() && !mean.defined() && !square.defined()) return nullptr;
-  require(step.defined() && mean.defined() && square.defined() &&
-              step.numel() == 1 && step.scalar_type() == torch::kInt64,
-          "[load_state] '", prefix,
-          "' must have a step (one int64), a mean and a mean_square; was it "
-          "another optimizer?");
-  auto mine = std::make_unique<State>();
-  mine->step(step.item<std::int64_t>());
-  mine->exp_avg(mean.to(device, false, true));
-  mine->exp_avg_sq(square.to(device, false, true));
-  return mine;
+// A step that is skipped does not count.
+void uncount(const Tensors& count, const torch::Tensor& skip) {
+  at::_foreach_sub_(count, Tensors(count.size(), skip.reshape({})));
 }
 
 }  // namespace
@@ -63,37 +50,44 @@ ParamList Adam::list(Params& p) { return list_adam(p); }
 ParamList AdamW::list(Params& p) { return list_adam(p); }
 
 Adam::Adam(const Params& params, const NamedTensors& parameters)
-    : Optimizer(parameters) {
-  make_engine<torch::optim::Adam>(options_of<torch::optim::AdamOptions>(params),
-                                  params.decay_1d);
-}
+    : Optimizer(parameters, {{"step", true}, {"mean"}, {"mean_square"}},
+                params.weight_decay, params.decay_1d),
+      params_(params) {}
 
 AdamW::AdamW(const Params& params, const NamedTensors& parameters)
-    : Optimizer(parameters) {
-  make_engine<torch::optim::AdamW>(
-      options_of<torch::optim::AdamWOptions>(params), params.decay_1d);
+    : Optimizer(parameters, {{"step", true}, {"mean"}, {"mean_square"}},
+                params.weight_decay, params.decay_1d),
+      params_(params) {}
+
+void Adam::update(const Lists& lists, double rate) {
+  const auto& [p, gradients, kept, decay, skip] = lists;
+  at::_foreach_add_(kept[0], 1);
+  if (!lists.is_fused()) {
+    const auto d =
+        decay != 0 ? at::_foreach_add(gradients, p, decay) : gradients;
+    move(p, d, kept, params_, rate);
+    return;
+  }
+  at::_fused_adam_(p, gradients, kept[1], kept[2], {}, kept[0], rate,
+                   params_.beta1, params_.beta2, decay, params_.epsilon,
+                   /*amsgrad=*/false, /*maximize=*/false, {},
+                   skip.defined() ? std::optional(skip) : std::nullopt);
+  if (skip.defined()) uncount(kept[0], skip);
 }
 
-NamedTensors Adam::save(const std::string& prefix,
-                        const ParamState& state) const {
-  return save_as<torch::optim::AdamParamState>(prefix, state);
-}
-
-NamedTensors AdamW::save(const std::string& prefix,
-                         const ParamState& state) const {
-  return save_as<torch::optim::AdamWParamState>(prefix, state);
-}
-
-auto Adam::load(const std::string& prefix, const NamedTensors& state,
-                const torch::Device& device) const
-    -> std::unique_ptr<ParamState> {
-  return load_as<torch::optim::AdamParamState>(prefix, state, device);
-}
-
-auto AdamW::load(const std::string& prefix, const NamedTensors& state,
-                 const torch::Device& device) const
-    -> std::unique_ptr<ParamState> {
-  return load_as<torch::optim::AdamWParamState>(prefix, state, device);
+void AdamW::update(const Lists& lists, double rate) {
+  const auto& [p, gradients, kept, decay, skip] = lists;
+  at::_foreach_add_(kept[0], 1);
+  if (!lists.is_fused()) {
+    if (decay != 0) at::_foreach_mul_(p, 1 - rate * decay);
+    move(p, gradients, kept, params_, rate);
+    return;
+  }
+  at::_fused_adamw_(p, gradients, kept[1], kept[2], {}, kept[0], rate,
+                    params_.beta1, params_.beta2, decay, params_.epsilon,
+                    /*amsgrad=*/false, /*maximize=*/false, {},
+                    skip.defined() ? std::optional(skip) : std::nullopt);
+  if (skip.defined()) uncount(kept[0], skip);
 }
 
 }  // namespace sluice

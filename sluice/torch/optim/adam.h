@@ -25,11 +25,9 @@ class Adam final : public Optimizer {
   Adam(const Params& params, const NamedTensors& parameters);
 
  private:
-  NamedTensors save(const std::string& prefix,
-                    const ParamState& state) const override;
-  std::unique_ptr<ParamState> load(const std::string& prefix,
-                                   const NamedTensors& state,
-                                   const torch::Device& device) const override;
+  void update(const Lists& lists, double rate) override;
+
+  AdamParams params_;
 };
 
 // Loshchilov, Hutter 2019: weight decay shrinks the weights by themselves.
@@ -46,11 +44,9 @@ class AdamW final : public Optimizer {
   AdamW(const Params& params, const NamedTensors& parameters);
 
  private:
-  NamedTensors save(const std::string& prefix,
-                    const ParamState& state) const override;
-  std::unique_ptr<ParamState> load(const std::string& prefix,
-                                   const NamedTensors& state,
-                                   const torch::Device& device) const override;
+  void update(const Lists& lists, double rate) override;
+
+  AdamParams params_;
 };
 
 }  // namespace sluice

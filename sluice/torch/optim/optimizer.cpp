@@ -13,8 +13,12 @@ std::string prefix_of(const NamedTensor& parameter) {
   return parameter.name + "/";
 }
 
-bool is_counter(const torch::Tensor& tensor) {
-  return tensor.dim() == 0 && tensor.scalar_type() == torch::kInt64;
+std::vector<torch::Tensor> gradients_of(const NamedTensors& parameters) {
+  std::vector<torch::Tensor> gradients;
+  for (const NamedTensor& item : parameters) {
+    if (item.tensor.grad().defined()) gradients.push_back(item.tensor.grad());
+  }
+  return gradients;
 }
 
 double sum_of_squares(std::span<const float> values) {
@@ -48,55 +52,117 @@ double sum_of_squares(const torch::Tensor& gradient) {
 
 }  // namespace
 
-void Optimizer::step(double rate) {
-  for (auto& group : engine_->param_groups()) group.options().set_lr(rate);
-  engine_->step();
+Optimizer::Optimizer(NamedTensors parameters, std::vector<Kept> kinds,
+                     double weight_decay, bool decay_1d)
+    : parameters_(std::move(parameters)),
+      states_(parameters_.size()),
+      kinds_(std::move(kinds)),
+      weight_decay_(weight_decay),
+      decay_1d_(decay_1d) {}
+
+bool Optimizer::Lists::is_fused() const {
+  return skip.defined() || !parameters[0].is_cpu();
 }
 
-void Optimizer::zero_gradients() { engine_->zero_grad(false); }
+Optimizer::Lists Optimizer::lists_of(bool decayed) {
+  Lists lists;
+  lists.kept.resize(kinds_.size());
+  lists.weight_decay = decayed ? weight_decay_ : 0;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const torch::Tensor& p = parameters_[i].tensor;
+    if ((decay_1d_ || p.dim() > 1) != decayed || !p.grad().defined()) continue;
+    for (std::size_t k = states_[i].size(); k < kinds_.size(); ++k) {
+      states_[i].push_back(kinds_[k].is_count ? torch::zeros({}, p.options())
+                                              : torch::zeros_like(p));
+    }
+    lists.parameters.push_back(p);
+    lists.gradients.push_back(p.grad());
+    for (std::size_t k = 0; k < kinds_.size(); ++k) {
+      lists.kept[k].push_back(states_[i][k]);
+    }
+  }
+  return lists;
+}
+
+void Optimizer::step(double rate, const torch::Tensor& skip) {
+  const torch::NoGradGuard no_gradients;
+  for (const bool decayed : {true, false}) {
+    Lists lists = lists_of(decayed);
+    if (lists.parameters.empty()) continue;
+    lists.skip = skip;
+    update(lists, rate);
+  }
+}
+
+void Optimizer::zero_gradients() {
+  const auto gradients = gradients_of(parameters_);
+  if (!gradients.empty()) at::_foreach_zero_(gradients);
+}
 
 NamedTensors Optimizer::state() const {
   NamedTensors all;
-  for (const NamedTensor& parameter : parameters_) {
-    const auto found =
-        engine_->state().find(parameter.tensor.unsafeGetTensorImpl());
-    if (found == engine_->state().end()) continue;
-    for (NamedTensor& item : save(prefix_of(parameter), *found->second)) {
-      if (item.tensor.defined()) {
-        all.push_back({std::move(item.name), item.tensor.clone()});
-      }
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t k = 0; k < states_[i].size(); ++k) {
+      const torch::Tensor& kept = states_[i][k];
+      all.push_back(
+          {concat(prefix_of(parameters_[i]), kinds_[k].name),
+           kinds_[k].is_count ? kept.to(torch::kInt64).cpu() : kept.clone()});
     }
   }
   return all;
 }
 
+Optimizer::State Optimizer::load(const std::string& prefix,
+                                 const NamedTensors& state,
+                                 const torch::Tensor& like) const {
+  State found;
+  bool none = true;
+  bool whole = true;
+  std::string wanted;
+  for (const auto& [name, is_count] : kinds_) {
+    const torch::Tensor t = find_tensor(state, concat(prefix, name));
+    none = none && !t.defined();
+    whole = whole && t.defined() &&
+            (!is_count || (t.numel() == 1 && t.dtype() == torch::kInt64));
+    const bool last = name == kinds_.back().name;
+    wanted += concat(found.empty() ? "a " : (last ? " and a " : ", a "), name,
+                     is_count ? " (one int64)" : "");
+    found.push_back(t);
+  }
+  if (none) return {};
+  require(whole, "[load_state] '", prefix, "' must have ", wanted,
+          "; was it another optimizer?");
+  for (std::size_t k = 0; k < kinds_.size(); ++k) {
+    const torch::Tensor t = found[k];
+    const auto& [name, is_count] = kinds_[k];
+    require(
+        is_count || (t.sizes() == like.sizes() && t.dtype() == like.dtype()),
+        "[load_state] '", prefix, name, "' must be ", like.sizes(), " of ",
+        like.dtype(), " as its parameter is, got ", t.sizes(), " of ",
+        t.dtype(), "; was it another model?");
+    // In the parameter's memory format, which fused kernels ask for.
+    found[k] =
+        is_count ? torch::empty({}, like.options()) : torch::empty_like(like);
+    found[k].copy_(is_count ? t.reshape({}) : t);
+  }
+  return found;
+}
+
 void Optimizer::load_state(const NamedTensors& state) {
-  std::vector<std::unique_ptr<ParamState>> loaded;
+  const torch::NoGradGuard no_gradients;
+  std::vector<State> loaded;
   std::set<std::string> known;
   for (const NamedTensor& parameter : parameters_) {
-    const torch::Tensor& like = parameter.tensor;
-    loaded.push_back(load(prefix_of(parameter), state, like.device()));
-    if (loaded.back() == nullptr) continue;
-    for (const auto& [name, t] : save(prefix_of(parameter), *loaded.back())) {
-      known.insert(name);
-      if (!t.defined() || is_counter(t)) continue;
-      require(t.sizes() == like.sizes() && t.dtype() == like.dtype(),
-              "[load_state] '", name, "' must be ", like.sizes(), " of ",
-              like.dtype(), " as its parameter is, got ", t.sizes(), " of ",
-              t.dtype(), "; was it another model?");
-    }
+    const std::string prefix = prefix_of(parameter);
+    loaded.push_back(load(prefix, state, parameter.tensor.detach()));
+    for (const Kept& kind : kinds_) known.insert(concat(prefix, kind.name));
   }
   for (const NamedTensor& item : state) {
     require(known.contains(item.name), "[load_state] '", item.name,
             "' must be the state of a parameter, but there is none such; was "
             "it another model or optimizer?");
   }
-  engine_->state().clear();
-  for (std::size_t i = 0; i < loaded.size(); ++i) {
-    if (loaded[i] == nullptr) continue;
-    engine_->state()[parameters_[i].tensor.unsafeGetTensorImpl()] =
-        std::move(loaded[i]);
-  }
+  states_ = std::move(loaded);
 }
 
 double gradient_norm(const NamedTensors& parameters) {
@@ -117,6 +183,29 @@ double clip_gradients(const NamedTensors& parameters, double most) {
     if (gradient.defined()) gradient.mul_(most / norm);
   }
   return norm;
+}
+
+void clip_on_device(const NamedTensors& parameters, double most) {
+  require(most > 0, "[clip_gradients] the norm must be above 0, got ", most);
+  const torch::NoGradGuard no_gradients;
+  const auto gradients = gradients_of(parameters);
+  if (gradients.empty()) return;
+  const torch::Tensor norm = at::stack(at::_foreach_norm(gradients)).norm();
+  const torch::Tensor factor =
+      at::where(norm.isfinite(), (most / norm).clamp_max(1), 1);
+  at::_foreach_mul_(gradients, factor);
+}
+
+torch::Tensor find_nonfinite(const NamedTensors& parameters) {
+  const torch::NoGradGuard no_gradients;
+  const auto gradients = gradients_of(parameters);
+  const auto options = parameters[0].tensor.options().requires_grad(false);
+  torch::Tensor found = torch::zeros({1}, options);
+  if (gradients.empty()) return found;
+  // Times 1, which changes nothing.
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found,
+                                                 torch::ones({1}, options));
+  return found;
 }
 
 }  // namespace sluice

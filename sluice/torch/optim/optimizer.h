@@ -9,8 +9,11 @@
 
 namespace sluice {
 
-// Moves parameters against their gradients: torch::optim by name, with the
-// learning rate as an argument and a state that checkpoints can hold.
+// Moves parameters against their gradients, many tensors per call of torch. The
+// learning rate is an argument, the state one that checkpoints can hold.
+//
+// On the host it computes what torch::optim does, bit for bit. On a device it
+// takes torch's fused kernels: one pass over memory, with other rounding.
 class Optimizer {
  public:
   static constexpr std::string_view kKind = "optimizer";
@@ -19,8 +22,10 @@ class Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // One step. A parameter without a gradient stays as it is.
-  void step(double rate);
+  // One step. A parameter without a gradient stays as it is. Where `skip`, one
+  // float on the parameters' device (see find_nonfinite), is not 0 there is no
+  // step: the device sees to it, nobody waits for it.
+  void step(double rate, const torch::Tensor& skip = {});
 
   // Sets gradients to 0 in place: what points at them stays valid.
   void zero_gradients();
@@ -34,50 +39,42 @@ class Optimizer {
   void load_state(const NamedTensors& state);
 
  protected:
-  using ParamState = torch::optim::OptimizerParamState;
+  // A tensor that is kept of each parameter: of its shape, or a number of steps
+  // (one float here, which fused kernels ask for; one int64 in a state).
+  struct Kept {
+    std::string_view name;
+    bool is_count = false;
+  };
+  // Tensors that move together; the i-th of all lists belong to one parameter.
+  struct Lists {
+    std::vector<torch::Tensor> parameters;
+    std::vector<torch::Tensor> gradients;
+    std::vector<std::vector<torch::Tensor>> kept;  // by kind, then parameter
+    double weight_decay = 0;
+    torch::Tensor skip;  // or undefined
 
-  explicit Optimizer(NamedTensors parameters)
-      : parameters_(std::move(parameters)) {}
+    bool is_fused() const;
+  };
 
-  // torch's optimizer over all parameters, with `options`; parameters of one
-  // dimension (biases, normalisation) in a group without weight decay unless
-  // `decay_1d`.
-  template <class Engine, class Options>
-  void make_engine(const Options& options, bool decay_1d);
+  // Weight decay is `weight_decay`; parameters of one dimension (biases,
+  // normalisation) have none unless `decay_1d`.
+  Optimizer(NamedTensors parameters, std::vector<Kept> kinds,
+            double weight_decay, bool decay_1d);
 
  private:
-  // A parameter's state as tensors named "`prefix`what", and back, copied to
-  // `device`; null if there is none in `state`.
-  virtual NamedTensors save(const std::string& prefix,
-                            const ParamState& state) const = 0;
-  virtual std::unique_ptr<ParamState> load(
-      const std::string& prefix, const NamedTensors& state,
-      const torch::Device& device) const = 0;
+  using State = std::vector<torch::Tensor>;  // by kind; empty: not needed yet
+
+  virtual void update(const Lists& lists, double rate) = 0;
+  Lists lists_of(bool decayed);
+  State load(const std::string& prefix, const NamedTensors& state,
+             const torch::Tensor& parameter) const;
 
   NamedTensors parameters_;
-  std::unique_ptr<torch::optim::Optimizer> engine_;
+  std::vector<State> states_;  // of each parameter
+  std::vector<Kept> kinds_;
+  double weight_decay_;
+  bool decay_1d_;
 };
-
-template <class Engine, class Options>
-void Optimizer::make_engine(const Options& options, bool decay_1d) {
-  Options without_decay = options;
-  without_decay.weight_decay(0);
-  std::vector<torch::Tensor> decayed;
-  std::vector<torch::Tensor> others;
-  for (const NamedTensor& item : parameters_) {
-    (decay_1d || item.tensor.dim() > 1 ? decayed : others)
-        .push_back(item.tensor);
-  }
-  auto engine = std::make_unique<Engine>(decayed, options);
-  if (!others.empty()) {
-    engine->add_param_group(torch::optim::OptimizerParamGroup(others));
-    // Set afterwards: some versions of torch take a 0 in a new group's options
-    // for "not given".
-    static_cast<Options&>(engine->param_groups().back().options()) =
-        without_decay;
-  }
-  engine_ = std::move(engine);
-}
 
 using OptimizerEntry = RegistryEntry<Optimizer, const NamedTensors&>;
 
@@ -99,5 +96,11 @@ double gradient_norm(const NamedTensors& parameters);
 // norm they had. A norm that is not finite scales nothing. Throws
 // std::invalid_argument unless `most` is above 0.
 double clip_gradients(const NamedTensors& parameters, double most);
+
+// The same on a device, without waiting for the norm.
+void clip_on_device(const NamedTensors& parameters, double most);
+
+// One float on the gradients' device: 0 if all of them are finite, else 1.
+torch::Tensor find_nonfinite(const NamedTensors& parameters);
 
 }  // namespace sluice

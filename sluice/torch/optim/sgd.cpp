@@ -3,12 +3,6 @@
 #include "sluice/core/error.h"
 
 namespace sluice {
-namespace {
-
-constexpr std::string_view kMomentum = "momentum";
-
-}  // namespace
-
 ParamList Sgd::list(Params& p) {
   return {
       {"momentum", &p.momentum, "share of the last direction", 0, 0.9999},
@@ -19,31 +13,35 @@ ParamList Sgd::list(Params& p) {
 }
 
 Sgd::Sgd(const Params& params, const NamedTensors& parameters)
-    : Optimizer(parameters) {
+    : Optimizer(parameters,
+                params.momentum > 0 ? std::vector<Kept>{{"momentum"}}
+                                    : std::vector<Kept>{},
+                params.weight_decay, params.decay_1d),
+      momentum_(params.momentum),
+      nesterov_(params.nesterov) {
   require(!params.nesterov || params.momentum > 0,
           "[optimizer 'sgd'] nesterov needs a momentum above 0, got ",
           params.momentum, "; use sgd:momentum=0.9,nesterov=true");
-  make_engine<torch::optim::SGD>(torch::optim::SGDOptions(0)
-                                     .momentum(params.momentum)
-                                     .nesterov(params.nesterov)
-                                     .weight_decay(params.weight_decay),
-                                 params.decay_1d);
 }
 
-NamedTensors Sgd::save(const std::string& prefix,
-                       const ParamState& state) const {
-  const auto& mine = static_cast<const torch::optim::SGDParamState&>(state);
-  return {{concat(prefix, kMomentum), mine.momentum_buffer()}};
-}
-
-auto Sgd::load(const std::string& prefix, const NamedTensors& state,
-               const torch::Device& device) const
-    -> std::unique_ptr<ParamState> {
-  const torch::Tensor buffer = find_tensor(state, concat(prefix, kMomentum));
-  if (!buffer.defined()) return nullptr;
-  auto mine = std::make_unique<torch::optim::SGDParamState>();
-  mine->momentum_buffer(buffer.to(device, false, true));
-  return mine;
+void Sgd::update(const Lists& lists, double rate) {
+  const auto& [p, gradients, kept, decay, skip] = lists;
+  if (lists.is_fused()) {
+    at::_fused_sgd_(p, gradients, kept.empty() ? at::TensorList() : kept[0],
+                    decay, momentum_, rate, /*dampening=*/0, nesterov_,
+                    /*maximize=*/false, /*is_first_step=*/false, {},
+                    skip.defined() ? std::optional(skip) : std::nullopt);
+    return;
+  }
+  std::vector<torch::Tensor> d = gradients;
+  if (decay != 0) d = at::_foreach_add(d, p, decay);
+  if (momentum_ > 0) {
+    const auto& m = kept[0];
+    at::_foreach_mul_(m, momentum_);
+    at::_foreach_add_(m, d);
+    d = nesterov_ ? at::_foreach_add(d, m, momentum_) : m;
+  }
+  at::_foreach_add_(p, d, -rate);
 }
 
 }  // namespace sluice

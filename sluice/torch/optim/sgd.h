@@ -23,11 +23,10 @@ class Sgd final : public Optimizer {
   Sgd(const Params& params, const NamedTensors& parameters);
 
  private:
-  NamedTensors save(const std::string& prefix,
-                    const ParamState& state) const override;
-  std::unique_ptr<ParamState> load(const std::string& prefix,
-                                   const NamedTensors& state,
-                                   const torch::Device& device) const override;
+  void update(const Lists& lists, double rate) override;
+
+  double momentum_;
+  bool nesterov_;
 };
 
 }  // namespace sluice

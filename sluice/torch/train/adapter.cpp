@@ -20,7 +20,7 @@ struct AutogradAdapter::Hook final
 
 AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
                                  bool stage, std::chrono::nanoseconds timeout)
-    : sync_(sync),
+    : sync_(&sync),
       parameters_(std::move(parameters)),
       announced_(parameters_.size(), false) {
   for (const NamedTensor& p : parameters_) stage = stage || !p.tensor.is_cpu();
@@ -28,7 +28,7 @@ AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
     stage_ = std::make_unique<HostStage>(
         parameters_,
         [this](std::size_t i, const torch::Tensor& gradient) {
-          sync_.ready(i, view_of(gradient));
+          sync_->ready(i, view_of(gradient));
         },
         timeout);
   }
@@ -38,7 +38,12 @@ AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
   }
 }
 
+AutogradAdapter::AutogradAdapter(NamedTensors parameters)
+    : parameters_(std::move(parameters)),
+      announced_(parameters_.size(), false) {}
+
 AutogradAdapter::~AutogradAdapter() {
+  if (sync_ == nullptr) return;
   for (const NamedTensor& p : parameters_) {
     torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
   }
@@ -58,9 +63,16 @@ SyncReport AutogradAdapter::finish() {
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     if (!announced_[i]) announce(i);
   }
-  if (stage_ == nullptr) return sync_.finish();
+  if (sync_ == nullptr) {
+    SyncReport report;
+    report.committed = true;
+    report.dense_elements =
+        static_cast<std::uint64_t>(count_elements(parameters_));
+    return report;
+  }
+  if (stage_ == nullptr) return sync_->finish();
   stage_->drain();
-  const SyncReport report = sync_.finish();
+  const SyncReport report = sync_->finish();
   stage_->put_back();
   return report;
 }
@@ -72,17 +84,17 @@ void AutogradAdapter::announce(std::size_t i) {
   announced_[i] = true;
   if (stage_ != nullptr) {
     stage_->fetch(i);
-  } else {
-    sync_.ready(i, view_of(gradient));
+  } else if (sync_ != nullptr) {
+    sync_->ready(i, view_of(gradient));
   }
 }
 
 std::vector<TensorInfo> describe_tensors(const NamedTensors& parameters) {
   std::vector<TensorInfo> infos;
   for (const NamedTensor& p : parameters) {
-    require(
-        p.tensor.scalar_type() == torch::kFloat32 && p.tensor.is_contiguous(),
-        "[train] parameter '", p.name, "' must be contiguous fp32");
+    require(p.tensor.scalar_type() == torch::kFloat32 &&
+                p.tensor.is_non_overlapping_and_dense(),
+            "[train] parameter '", p.name, "' must be fp32 without gaps");
     infos.push_back({p.name, {}});
     for (const std::int64_t d : p.tensor.sizes()) {
       infos.back().dims.push_back(static_cast<std::size_t>(d));

@@ -8,14 +8,18 @@ namespace sluice {
 // Hands gradients to a GradientSync as backward makes them, by hooks on torch's
 // accumulators; the i-th parameter is the i-th tensor of the sync.
 //
-// Parameters are contiguous fp32. Those of a device go through host memory, for
-// that is where the sync works, each within `timeout`; `stage` sends those of
-// the host the same way. Both must outlive it.
+// Parameters are fp32 without gaps, in any order of dimensions. Those of a
+// device go through host memory, for that is where the sync works, each within
+// `timeout`; `stage` sends those of the host the same way. Both must outlive
+// it.
 class AutogradAdapter {
  public:
   AutogradAdapter(GradientSync& sync, NamedTensors parameters,
                   bool stage = false,
                   std::chrono::nanoseconds timeout = std::chrono::seconds(60));
+  // For one rank that sends everything: nothing is exchanged, and gradients
+  // stay where backward left them.
+  explicit AutogradAdapter(NamedTensors parameters);
   ~AutogradAdapter();
   AutogradAdapter(const AutogradAdapter&) = delete;
   AutogradAdapter& operator=(const AutogradAdapter&) = delete;
@@ -25,7 +29,8 @@ class AutogradAdapter {
   // Before the last backward of a step: what it completes is exchanged at once.
   void begin() { announcing_ = true; }
   // After it. Announces what backward did not, zeros where there is no
-  // gradient, and waits; gradients are then the mean over the ranks.
+  // gradient, and waits; gradients are then the mean over the ranks. Without a
+  // sync nothing is waited for or looked at.
   SyncReport finish();
 
   // Of host memory that gradients are staged in.
@@ -37,7 +42,7 @@ class AutogradAdapter {
   struct Hook;
   void announce(std::size_t i);
 
-  GradientSync& sync_;
+  GradientSync* sync_ = nullptr;  // or null
   NamedTensors parameters_;
   std::vector<bool> announced_;
   std::unique_ptr<HostStage> stage_;  // or null

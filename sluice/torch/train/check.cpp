@@ -4,6 +4,7 @@
 #include "sluice/feedback/feedback.h"
 #include "sluice/sync/bucket_sync.h"
 #include "sluice/torch/optim/optimizer.h"
+#include "sluice/torch/train/device.h"
 #include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/trainer.h"
 
@@ -43,6 +44,7 @@ void check_network(const std::string& text) {
 void check_training(const TrainConfig& given) {
   TrainConfig config = given;
   choose_recipe(config);
+  choose_device(config);
   check_config(config);
   check_feedback(config.feedback);
   check_network(config.network);

@@ -32,9 +32,9 @@ Evaluation sum_over_ranks(Communicator& comm, std::uint64_t step,
 
 }  // namespace
 
-double count_correct(const torch::Tensor& scores, const torch::Tensor& labels) {
-  return static_cast<double>(
-      scores.argmax(1).eq(labels).sum().item<std::int64_t>());
+torch::Tensor count_correct(const torch::Tensor& scores,
+                            const torch::Tensor& labels) {
+  return scores.argmax(1).eq(labels).sum();
 }
 
 Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
@@ -45,6 +45,9 @@ Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
   const Partition part =
       evaluation_partition(dataset.size(), comm.rank(), comm.size());
   Evaluation mine;
+  // Read at the end, so that a device need not wait for the host.
+  torch::Tensor sums =
+      torch::zeros({2}, torch::dtype(torch::kFloat64).device(device));
   EvaluationLoader loader(dataset, part, batch, how);
   while (const auto samples = loader.next()) {
     const torch::Tensor labels = samples->labels.to(device);
@@ -53,12 +56,13 @@ Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
         scores, labels,
         torch::nn::functional::CrossEntropyFuncOptions().reduction(
             torch::kSum));
-    mine.loss += loss.item<double>();
-    mine.accuracy += count_correct(scores, labels);
+    sums += torch::stack({loss, count_correct(scores, labels)});
     mine.samples += static_cast<double>(scores.size(0));
     mine.replaced += static_cast<double>(samples->outcome.replaced);
   }
   model.train();
+  mine.loss = sums[0].item<double>();
+  mine.accuracy = sums[1].item<double>();
   Evaluation sum = sum_over_ranks(comm, step, mine);
   sum.loss /= sum.samples;
   sum.accuracy /= sum.samples;
@@ -69,14 +73,16 @@ Autocast::Autocast(bool on, torch::DeviceType type) : on_(on), type_(type) {
   if (!on_) return;
   at::autocast::set_autocast_dtype(type_, at::kBFloat16);
   at::autocast::set_autocast_enabled(type_, true);
-  at::autocast::increment_nesting();
 }
 
 Autocast::~Autocast() {
-  if (!on_) return;
-  // Weights change with every step, so what was cast must not be kept.
+  if (on_) at::autocast::set_autocast_enabled(type_, false);
+}
+
+AutocastCache::AutocastCache() { at::autocast::increment_nesting(); }
+
+AutocastCache::~AutocastCache() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-  at::autocast::set_autocast_enabled(type_, false);
 }
 
 }  // namespace sluice

@@ -14,10 +14,22 @@ Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
                     const torch::Device& device, const Dataset& dataset,
                     std::uint64_t batch, const LoaderOptions& how = {});
 
-// How many rows of `scores` are highest at their label.
-double count_correct(const torch::Tensor& scores, const torch::Tensor& labels);
+// How many rows of `scores` are highest at their label: one int64.
+torch::Tensor count_correct(const torch::Tensor& scores,
+                            const torch::Tensor& labels);
 
-// bf16 where torch's autocast knows how to, for as long as it lives.
+// Keeps what Autocast casts of weights, for as long as it lives: no longer than
+// the weights stay as they are.
+class AutocastCache {
+ public:
+  AutocastCache();
+  ~AutocastCache();
+  AutocastCache(const AutocastCache&) = delete;
+  AutocastCache& operator=(const AutocastCache&) = delete;
+};
+
+// bf16 where torch's autocast knows how to, for as long as it lives: forward
+// only, backward follows by itself.
 class Autocast {
  public:
   Autocast(bool on, torch::DeviceType type);
@@ -26,6 +38,7 @@ class Autocast {
   Autocast& operator=(const Autocast&) = delete;
 
  private:
+  AutocastCache cache_;
   bool on_;
   torch::DeviceType type_;
 };

@@ -1,5 +1,6 @@
 #include "sluice/torch/train/planned_model.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "sluice/core/ensure.h"
@@ -46,17 +47,15 @@ Plan plan_of(const TrainConfig& c, const PlannedModel& planned) {
   return plan_from_json(read_text_file("train", c.plan), planned.names);
 }
 
-}  // namespace
-
-torch::Device device_of(const TrainConfig& config, std::size_t local_rank) {
-  if (config.device == "cpu") return torch::kCPU;
-  const auto count = static_cast<std::size_t>(torch::cuda::device_count());
-  ensure(count > 0,
-         "[train] --device cuda needs a GPU and a torch with CUDA, but torch "
-         "sees no GPU; nvidia-smi shows GPUs, and --device cpu works "
-         "everywhere");
-  return {torch::kCUDA, static_cast<c10::DeviceIndex>(local_rank % count)};
+void use_channels_last(const NamedTensors& parameters) {
+  for (const NamedTensor& p : parameters) {
+    if (p.tensor.dim() != 4) continue;
+    torch::Tensor tensor = p.tensor;
+    tensor.set_data(tensor.detach().contiguous(at::MemoryFormat::ChannelsLast));
+  }
 }
+
+}  // namespace
 
 PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
                                 const torch::Device& device) {
@@ -65,6 +64,15 @@ PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
       make_model(config.model, input, static_cast<std::uint64_t>(config.seed));
   planned.module->to(device);
   planned.parameters = parameters_of(*planned.module);
+  const auto is_image = [](const NamedTensor& p) {
+    return p.tensor.dim() == 4;
+  };
+  if (config.channels_last == "on" &&
+      std::any_of(planned.parameters.begin(), planned.parameters.end(),
+                  is_image)) {
+    planned.format = at::MemoryFormat::ChannelsLast;
+    use_channels_last(planned.parameters);
+  }
   planned.buffers = buffers_of(*planned.module);
   planned.tensors = describe_tensors(planned.parameters);
   for (const TensorInfo& t : planned.tensors) planned.names.push_back(t.name);

@@ -20,14 +20,12 @@ struct PlannedModel {
   std::vector<std::string> names;     // of the tensors
   std::vector<Treatment> treatments;  // of each
   Plan plan;
+  // Of 4-dimensional parameters, and of images.
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;
 };
 
 // Throws std::invalid_argument, or std::runtime_error for files.
 PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
                                 const torch::Device& device = torch::kCPU);
-
-// The configuration's device for the n-th worker of a machine. Throws
-// std::runtime_error if torch finds none.
-torch::Device device_of(const TrainConfig& config, std::size_t local_rank);
 
 }  // namespace sluice

@@ -7,6 +7,7 @@
 #include "sluice/core/error.h"
 #include "sluice/run/run_folder.h"
 #include "sluice/run/timeline.h"
+#include "sluice/torch/train/device.h"
 #include "sluice/torch/train/replicas.h"
 
 namespace sluice {
@@ -65,10 +66,8 @@ void Reporting::say_what_begins() {
     say("this run does not repeat bit for bit, since measured times decide how "
         "it sums; --network nominal --dense-collective dense does");
   }
-  if (!s.device.is_cpu()) {
-    say(concat("computing on ", s.device.str(),
-               "; gradients go through host memory, where they are selected"));
-  }
+  const std::string how = describe_device(s.config, s.device, !s.alone);
+  if (!how.empty()) say(how);
 }
 
 void Reporting::say_what_goes_on(const SavedRun& saved) {

@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -9,6 +10,7 @@
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 #include "sluice/run/run_folder.h"
+#include "sluice/torch/train/device.h"
 
 namespace sluice {
 namespace {
@@ -25,7 +27,7 @@ std::string nominal_network(const TrainConfig& config,
 }  // namespace
 
 Session::Session(const TrainConfig& how, Communicator& ranks,
-                 const ModelFile* saved)
+                 const ModelFile* saved, bool as_device)
     : config(how),
       comm(ranks),
       density_schedule(how.density_schedule, how.density) {
@@ -39,7 +41,10 @@ Session::Session(const TrainConfig& how, Communicator& ranks,
   set_threads(saved);
   on_all([&] { at_files(config.data_dir, [&] { load_data(); }); });
   compare_data();
-  on_all([&] { make_parts(); });
+  on_all([&] {
+    make_model(as_device);
+    make_parts();
+  });
 }
 
 void Session::at_files(const std::string& path,
@@ -106,9 +111,22 @@ void Session::compare_data() {
   agree(comm, "comparison of data", progress.done, problem);
 }
 
-void Session::make_parts() {
+void Session::make_model(bool as_device) {
   device = device_of(config, comm.local_rank());
-  model = make_planned_model(config, train->input(), device);
+  set_up_device(config, device);
+  with_memory(device, [&] {
+    model = make_planned_model(config, train->input(), device);
+  });
+  beside = as_device || !device.is_cpu();
+  const auto& buckets = model.plan.buckets;
+  alone = beside && comm.size() == 1 &&
+          std::all_of(buckets.begin(), buckets.end(), [](const BucketPlan& b) {
+            return b.sparsifier == "none";
+          });
+  feed = std::make_unique<BatchFeed>(*loader, device, model.format);
+}
+
+void Session::make_parts() {
   backend = make_cpu_backend({threads, ""});
   SyncOptions how;
   how.plan = model.plan;
@@ -126,8 +144,9 @@ void Session::make_parts() {
     how.network = Network{link.alpha, link.beta};
   }
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
-  adapter = std::make_unique<AutogradAdapter>(*sync, model.parameters, false,
-                                              comm.timeout());
+  adapter = alone ? std::make_unique<AutogradAdapter>(model.parameters)
+                  : std::make_unique<AutogradAdapter>(*sync, model.parameters,
+                                                      false, comm.timeout());
   optimizer = make_optimizer(config.optimizer, model.parameters);
   LrContext context;
   context.base = config.lr;

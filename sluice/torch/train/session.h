@@ -5,7 +5,7 @@
 #include "sluice/config/lr_schedule.h"
 #include "sluice/run/ranks.h"
 #include "sluice/sparsify/schedule.h"
-#include "sluice/torch/data/loader.h"
+#include "sluice/torch/data/batch_feed.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/train/adapter.h"
 #include "sluice/torch/train/model_file.h"
@@ -18,9 +18,9 @@ class Session {
  public:
   // With fresh weights, at the place of `saved` if it is not null. A call of
   // all ranks; throws AgreedError if they differ in configuration or data, or
-  // one of them lacks something.
-  Session(const TrainConfig& config, Communicator& comm,
-          const ModelFile* saved);
+  // one of them lacks something. `as_device`: see TrainOptions.
+  Session(const TrainConfig& config, Communicator& comm, const ModelFile* saved,
+          bool as_device = false);
 
   bool is_first() const { return comm.rank() == 0; }
   double rate() const { return schedule->rate(progress.place); }
@@ -49,6 +49,9 @@ class Session {
   LoaderOptions loading;
   std::unique_ptr<Loader> loader;
   torch::Device device = torch::kCPU;
+  bool beside = false;  // the device computes while the host does other things
+  bool alone = false;   // nothing is exchanged: gradients stay on the device
+  std::unique_ptr<BatchFeed> feed;
   PlannedModel model;
   DensitySchedule density_schedule;
   Trace trace;
@@ -62,6 +65,7 @@ class Session {
   void set_threads(const ModelFile* saved);
   void load_data();
   void compare_data();
+  void make_model(bool as_device);
   void make_parts();
 };
 

@@ -7,7 +7,9 @@
 #include "sluice/core/hash.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/run_folder.h"
+#include "sluice/torch/train/device.h"
 #include "sluice/torch/train/evaluation.h"
+#include "sluice/torch/train/late_numbers.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/reporting.h"
 
@@ -33,6 +35,16 @@ std::unique_ptr<RunLock> begin_run(const TrainConfig& config,
   return lock_old_folder(comm, config);
 }
 
+// What a step came to.
+struct Outcome {
+  std::uint64_t step = 0;  // counted from 1
+  StepTotals totals;
+  // On a device that computes beside the host: the sum of losses, the correct
+  // samples, and whether the step was skipped; added to the totals once read.
+  torch::Tensor sums;
+  std::optional<LateNumbers> late;
+};
+
 // The loop of training steps, and what is due between them.
 class Trainer {
  public:
@@ -42,11 +54,16 @@ class Trainer {
 
  private:
   void step();
-  torch::Tensor forward(const Batch& batch, StepTotals& window);
-  void check_loss(double loss);
-  void note_replaced(const BatchOutcome& outcome, StepTotals& window);
-  void apply(const SyncReport& report, StepTotals& window);
-  void note_skip();
+  void run_passes(Outcome& outcome);
+  torch::Tensor forward(const Batch& batch, Outcome& outcome);
+  void backward(const torch::Tensor& loss, bool last);
+  void clip(double most);
+  void check_loss(double loss, std::uint64_t step);
+  void note_replaced(const BatchOutcome& batch, StepTotals& window);
+  void apply(const SyncReport& report, Outcome& outcome);
+  void settle(Outcome& outcome);
+  void catch_up();
+  void note_skip(std::uint64_t step);
   void look_after();
   bool at(const Every& every) const;
   bool is_save_due() const;
@@ -65,6 +82,8 @@ class Trainer {
   const TrainConfig& config_ = session_.config;
   std::optional<Reporting> reporting_;
   StepRange traced_;
+  std::optional<Outcome> unread_;  // of the last step, on a device
+  std::uint64_t note_ = 0;         // of this step, to all ranks
   bool stopping_ = false;
   bool replaced_seen_ = false;
   std::uint64_t skipped_in_a_row_ = 0;
@@ -80,7 +99,8 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
     : options_(options),
       lock_(begin_run(config, comm)),
       saved_(find_saved_run(comm, config, options.resume)),
-      session_(config, comm, saved_ ? &saved_->model : nullptr),
+      session_(config, comm, saved_ ? &saved_->model : nullptr,
+               options.as_device),
       traced_(parse_step_range(config.trace)) {
   const auto on_all = [&](auto&& part) {
     agree(comm, "start", progress_.done, problem_of(part));
@@ -108,34 +128,38 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
   });
 }
 
-torch::Tensor Trainer::forward(const Batch& batch, StepTotals& window) {
+torch::Tensor Trainer::forward(const Batch& batch, Outcome& outcome) {
   const auto start = Clock::now();
-  const torch::Device device = session_.device;
-  // Both copies are done before loss.item() returns, and so before the loader
-  // may write there again.
-  const torch::Tensor labels = batch.labels.to(device, true);
   torch::Tensor scores;
   torch::Tensor loss;
   {
-    const Autocast autocast(config_.precision == "bf16", device.type());
-    scores = session_.model.module->forward(batch.images.to(device, true));
-    loss = torch::nn::functional::cross_entropy(scores, labels);
+    const Autocast autocast(config_.precision == "bf16",
+                            session_.device.type());
+    scores = session_.model.module->forward(batch.images);
+    loss = torch::nn::functional::cross_entropy(scores, batch.labels);
   }
-  const auto samples = static_cast<double>(labels.size(0));
-  const auto value = loss.item<double>();
-  window.samples += samples;
-  window.loss += samples * value;
-  window.correct += count_correct(scores.detach(), labels);
-  check_loss(value);
+  const auto samples = static_cast<double>(batch.labels.size(0));
+  const torch::Tensor correct = count_correct(scores.detach(), batch.labels);
+  outcome.totals.samples += samples;
+  if (session_.beside) {
+    const torch::Tensor sums =
+        torch::stack({loss.detach().to(torch::kFloat64) * samples, correct});
+    outcome.sums = outcome.sums.defined() ? outcome.sums + sums : sums;
+  } else {
+    const auto value = loss.item<double>();
+    outcome.totals.loss += samples * value;
+    outcome.totals.correct += correct.item<double>();
+    check_loss(value, outcome.step);
+  }
   session_.record("forward", start);
   return loss;
 }
 
-void Trainer::check_loss(double loss) {
+void Trainer::check_loss(double loss, std::uint64_t step) {
   if (std::isfinite(loss)) return;
   const std::string where =
       concat("[train] the loss must be finite, got ", loss, " on rank ",
-             session_.comm.rank(), " in step ", progress_.done + 1);
+             session_.comm.rank(), " in step ", step);
   ensure(config_.nonfinite != "stop", where,
          "; a lower --lr or --clip 1 may help, and --nonfinite skip goes on");
   if (skipped_in_a_row_ == 0) {
@@ -144,9 +168,9 @@ void Trainer::check_loss(double loss) {
   }
 }
 
-void Trainer::note_replaced(const BatchOutcome& outcome, StepTotals& window) {
-  if (outcome.replaced == 0) return;
-  window.replaced += static_cast<double>(outcome.replaced);
+void Trainer::note_replaced(const BatchOutcome& batch, StepTotals& window) {
+  if (batch.replaced == 0) return;
+  window.replaced += static_cast<double>(batch.replaced);
   if (replaced_seen_) return;
   replaced_seen_ = true;
   std::fprintf(stderr,
@@ -155,52 +179,79 @@ void Trainer::note_replaced(const BatchOutcome& outcome, StepTotals& window) {
                "only counted: %s\n",
                session_.comm.rank(),
                static_cast<unsigned long long>(progress_.done + 1),
-               outcome.problem.c_str());
+               batch.problem.c_str());
 }
 
 void Trainer::step() {
   const auto start = Clock::now();
   session_.trace.turn(traced_.has(progress_.done + 1));
-  const auto passes = static_cast<std::uint64_t>(config_.accumulate);
-  const Position place = {progress_.epoch(),
-                          progress_.step_in_epoch() * passes};
-  Loader& loader = *session_.loader;
-  if (!(loader.position() == place)) loader.seek(place);
-  AutogradAdapter& adapter = *session_.adapter;
-  adapter.clear();
-  const auto seed = static_cast<std::uint64_t>(config_.seed);
-  StepTotals window;
-  for (std::uint64_t pass = 0; pass < passes; ++pass) {
-    session_.model.module->seed_noise(
-        mix64(mix64(seed, session_.comm.rank()), progress_.done, pass));
-    const Batch batch = loader.next();
-    note_replaced(batch.outcome, window);
-    torch::Tensor loss = forward(batch, window);
-    if (passes > 1) loss = loss / static_cast<double>(passes);
-    if (pass + 1 == passes) {
-      const bool stop = (options_.stop != nullptr && *options_.stop) ||
-                        !reporting_->problem().empty();
-      session_.sync->begin(progress_.done, session_.densities(),
-                           (stop ? 1 : 0) + (is_save_due() ? kSaveNote : 0));
-      if (config_.clip_local <= 0) adapter.begin();
-    }
-    loss.backward();
-  }
-  if (config_.clip_local > 0) {
-    clip_gradients(session_.model.parameters, config_.clip_local);
-  }
-  const SyncReport report = adapter.finish();
-  apply(report, window);
+  Outcome outcome;
+  outcome.step = progress_.done + 1;
+  run_passes(outcome);
+  if (config_.clip_local > 0) clip(config_.clip_local);
+  SyncReport report = session_.adapter->finish();
+  if (session_.alone) report.notes = note_;
+  apply(report, outcome);
   stopping_ = report.notes % kSaveNote > 0;
   save_due_ = report.notes >= kSaveNote;
-  window.steps = 1;
-  window.seconds = since(start);
-  reporting_->add(window);
+  outcome.totals.steps = 1;
+  if (session_.beside) {
+    outcome.late.emplace(std::exchange(outcome.sums, {}));
+    if (unread_) settle(*unread_);
+    outcome.totals.seconds = since(start);
+    unread_ = std::move(outcome);
+  } else {
+    outcome.totals.seconds = since(start);
+    settle(outcome);
+  }
   ++progress_.done;
   ++progress_.place;
 }
 
-void Trainer::apply(const SyncReport& report, StepTotals& window) {
+// Forward and backward over all batches of a step.
+void Trainer::run_passes(Outcome& outcome) {
+  const auto passes = static_cast<std::uint64_t>(config_.accumulate);
+  const auto seed = static_cast<std::uint64_t>(config_.seed);
+  BatchFeed& feed = *session_.feed;
+  feed.seek({progress_.epoch(), progress_.step_in_epoch() * passes});
+  session_.adapter->clear();
+  const AutocastCache cast_once;
+  for (std::uint64_t pass = 0; pass < passes; ++pass) {
+    session_.model.module->seed_noise(
+        mix64(mix64(seed, session_.comm.rank()), progress_.done, pass));
+    const Batch batch = feed.next();
+    note_replaced(batch.outcome, outcome.totals);
+    const torch::Tensor loss = forward(batch, outcome);
+    backward(passes > 1 ? loss / static_cast<double>(passes) : loss,
+             pass + 1 == passes);
+    // While the device is busy with this one.
+    if (session_.beside && outcome.step < session_.total) feed.prefetch();
+  }
+}
+
+void Trainer::backward(const torch::Tensor& loss, bool last) {
+  if (last) {
+    const bool stop = (options_.stop != nullptr && *options_.stop) ||
+                      !reporting_->problem().empty();
+    note_ = (stop ? 1 : 0) + (is_save_due() ? kSaveNote : 0);
+    if (!session_.alone) {
+      session_.sync->begin(progress_.done, session_.densities(), note_);
+    }
+    if (config_.clip_local <= 0) session_.adapter->begin();
+  }
+  loss.backward();
+}
+
+void Trainer::clip(double most) {
+  if (session_.beside) {
+    clip_on_device(session_.model.parameters, most);
+  } else {
+    clip_gradients(session_.model.parameters, most);
+  }
+}
+
+void Trainer::apply(const SyncReport& report, Outcome& outcome) {
+  StepTotals& window = outcome.totals;
   window.selected = static_cast<double>(report.selected);
   window.budget = static_cast<double>(report.budget);
   window.sparse_elements = static_cast<double>(report.sparse_elements);
@@ -209,28 +260,62 @@ void Trainer::apply(const SyncReport& report, StepTotals& window) {
   window.exposed = report.exposed_seconds;
   window.select = report.select_seconds;
   window.wire = report.exchange_seconds;
-  if (!report.committed) {
-    window.skipped = 1;
-    note_skip();
-    return;
-  }
-  skipped_in_a_row_ = 0;
+  window.skipped = report.committed ? 0 : 1;
+  if (!report.committed) return;
   const auto start = Clock::now();
-  if (config_.clip > 0) clip_gradients(session_.model.parameters, config_.clip);
-  session_.optimizer->step(session_.rate());
+  const NamedTensors& parameters = session_.model.parameters;
+  // Where nothing is exchanged nobody has looked at the gradients yet.
+  torch::Tensor skip;
+  if (session_.alone) {
+    skip = find_nonfinite(parameters);
+    outcome.sums = torch::cat({outcome.sums, skip});
+  }
+  if (config_.clip > 0) clip(config_.clip);
+  session_.optimizer->step(session_.rate(), skip);
   session_.record("optimizer", start);
 }
 
-void Trainer::note_skip() {
+// What is to be said of a step once all of it is known: of a device's, while it
+// computes the next one.
+void Trainer::settle(Outcome& outcome) {
+  StepTotals& totals = outcome.totals;
+  if (outcome.late) {
+    const std::vector<double> numbers = outcome.late->get();
+    totals.loss = numbers[0];
+    totals.correct = numbers[1];
+    if (numbers.size() > 2 && numbers[2] != 0) totals.skipped = 1;
+    check_loss(totals.mean_loss(), outcome.step);
+  }
+  if (totals.skipped > 0) {
+    note_skip(outcome.step);
+  } else {
+    skipped_in_a_row_ = 0;
+  }
+  reporting_->add(totals);
+}
+
+void Trainer::catch_up() {
+  if (!unread_) return;
+  const auto start = Clock::now();
+  Outcome last = *std::exchange(unread_, std::nullopt);
+  last.late->get();
+  last.totals.seconds += since(start);
+  settle(last);
+}
+
+void Trainer::note_skip(std::uint64_t step) {
+  ensure(config_.nonfinite != "stop", "[train] gradients must be finite, but ",
+         "are not in step ", step,
+         "; a lower --lr or --clip 1 may help, and --nonfinite skip goes on");
   if (++skipped_in_a_row_ == 1) {
     reporting_->say(
-        concat("[train] step ", progress_.done + 1,
+        concat("[train] step ", step,
                " is skipped: gradients are not finite (--nonfinite skip)"));
   }
   if (skipped_in_a_row_ < kMostSkipped) return;
   throw AgreedError(
       concat("[train] gradients must be finite, but have not been in ",
-             kMostSkipped, " steps in a row, up to step ", progress_.done + 1,
+             kMostSkipped, " steps in a row, up to step ", step,
              "; resume from a checkpoint with a lower --lr or with --clip 1"),
       0);
 }
@@ -249,7 +334,10 @@ void Trainer::look_after() {
   }
   const bool last = progress_.done >= session_.total || stopping_;
   const auto period = static_cast<std::uint64_t>(config_.log_every);
-  if (progress_.done % period == 0 || last) reporting_->log();
+  if (progress_.done % period == 0 || last) {
+    catch_up();
+    reporting_->log();
+  }
   if (progress_.done == traced_.last || last) reporting_->write_trace();
   if (at(parse_every("eval_every", config_.eval_every))) evaluate_now();
   if (at(save_every_) || save_due_) save();
@@ -264,6 +352,7 @@ bool Trainer::is_save_due() const {
 
 void Trainer::evaluate_now() {
   if (evaluated_at_ == progress_.done) return;
+  catch_up();
   evaluated_at_ = progress_.done;
   // Without gradients twice the batch fits where training did.
   const auto batch = std::min<std::uint64_t>(
@@ -278,6 +367,7 @@ void Trainer::evaluate_now() {
 
 void Trainer::save() {
   if (saved_at_ == progress_.done) return;
+  catch_up();
   check_folder();
   try {
     reporting_->saved(save_checkpoint(session_, reporting_->best_accuracy()));
@@ -346,7 +436,7 @@ std::string Trainer::how_to_go_on() const {
 TrainSummary Trainer::run() try {
   check_replicas(session_.comm, progress_.done, session_.model.parameters);
   while (progress_.done < session_.total && !stopping_) {
-    step();
+    with_memory(session_.device, [&] { step(); });
     look_after();
   }
   if (!stopping_ && parse_every("eval_every", config_.eval_every).count > 0) {
@@ -365,6 +455,7 @@ TrainSummary run_training(const TrainConfig& config,
                           const TrainOptions& options, Communicator& comm) {
   TrainConfig chosen = config;
   choose_recipe(chosen);
+  choose_device(chosen);
   return Trainer(chosen, options, comm).run();
 }
 

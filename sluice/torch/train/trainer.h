@@ -18,6 +18,10 @@ struct TrainOptions {
   std::string resume;
   bool overwrite = false;        // a run that is in the folder already
   bool lines_to_stderr = false;  // standard output is for something else
+  // Treats the host as a device that computes beside it: batches are fetched
+  // ahead, losses read late, gradients left alone where nothing is exchanged.
+  // So the way of a GPU can be tested without one.
+  bool as_device = false;
   // Becomes true when the run should save itself and end; may be null.
   const std::atomic<bool>* stop = nullptr;
 };

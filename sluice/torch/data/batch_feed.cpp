@@ -1,0 +1,83 @@
+#include "sluice/torch/data/batch_feed.h"
+
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+namespace sluice {
+
+BatchFeed::BatchFeed(Loader& loader, const torch::Device& device,
+                     at::MemoryFormat format)
+    : loader_(loader), device_(device), format_(format) {}
+
+BatchFeed::~BatchFeed() {
+  try {
+    let_go(next_);
+    let_go(used_);
+  } catch (const std::exception&) {
+    // A device that has failed has said so elsewhere.
+  }
+}
+
+void BatchFeed::seek(const Position& place) {
+  if ((next_ ? next_->place : loader_.position()) == place) return;
+  let_go(next_);
+  loader_.seek(place);
+}
+
+Batch BatchFeed::next() {
+  if (!next_) next_ = fetch();
+  let_go(used_);
+  used_ = std::move(next_);
+  next_.reset();
+  if (used_->done) {
+    const c10::impl::VirtualGuardImpl streams(device_.type());
+    const c10::Stream here = streams.getStream(device_);
+    used_->done->block(here);
+    // They were made on another stream, whose allocator must know of this one.
+    used_->there.images.record_stream(here);
+    used_->there.labels.record_stream(here);
+  }
+  return std::exchange(used_->there, {});
+}
+
+void BatchFeed::prefetch() {
+  if (next_) return;
+  try {
+    next_ = fetch();
+  } catch (const std::exception&) {
+    // The loader stays where it is, so next() meets it again.
+  }
+}
+
+BatchFeed::Moving BatchFeed::fetch() {
+  Moving moving;
+  moving.place = loader_.position();
+  moving.host = loader_.next();
+  if (device_.is_cpu()) {
+    moving.there = moving.host;
+    moving.there.images = moving.host.images.contiguous(format_);
+  } else {
+    copy(moving);
+  }
+  return moving;
+}
+
+void BatchFeed::copy(Moving& moving) {
+  const c10::impl::VirtualGuardImpl streams(device_.type());
+  if (!side_) side_ = streams.getStreamFromGlobalPool(device_);
+  const c10::StreamGuard guard(*side_);
+  // As they are: another order of dimensions is a matter for the device.
+  moving.there.images =
+      moving.host.images.to(device_, true).contiguous(format_);
+  moving.there.labels = moving.host.labels.to(device_, true);
+  moving.there.outcome = moving.host.outcome;
+  moving.done.emplace(device_.type());
+  moving.done->record(*side_);
+}
+
+void BatchFeed::let_go(std::optional<Moving>& moving) {
+  if (moving && moving->done) moving->done->synchronize();
+  moving.reset();
+}
+
+}  // namespace sluice
