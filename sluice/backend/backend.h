@@ -89,4 +89,8 @@ std::string cuda_problem(int device = 0);
 // cuda_problem().
 std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options = {});
 
+// An event of the CUDA runtime that someone else has recorded, as torch; for
+// the streams of a CUDA backend. `owner` keeps it.
+Event cuda_event(std::shared_ptr<const void> owner, void* handle);
+
 }  // namespace sluice

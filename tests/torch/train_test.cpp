@@ -47,7 +47,8 @@ void expect_means(std::size_t ranks_count, int passes, bool stage = false,
     Partial module;
     module.to(device);
     const NamedTensors parameters = parameters_of(module);
-    const auto backend = make_cpu_backend({1, ""});
+    const auto backend = stage || device.is_cpu() ? make_cpu_backend({1, ""})
+                                                  : make_cuda_backend();
     SyncOptions how;
     PlanInput input;
     input.sizes = {12, 10};
@@ -134,6 +135,12 @@ TEST(AutogradAdapter, LeavesGradientsWhereNothingIsExchanged) {
 
 TEST(AutogradAdapter, StagesGradientsOfAGpu) {
   if (!torch::cuda::is_available()) GTEST_SKIP() << "torch sees no GPU here";
+  expect_means(2, 2, true, torch::kCUDA);
+}
+
+TEST(AutogradAdapter, LeavesGradientsOfAGpuThere) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "torch sees no GPU here";
+  if (!cuda_problem().empty()) GTEST_SKIP() << cuda_problem();
   expect_means(2, 2, false, torch::kCUDA);
 }
 

@@ -70,14 +70,10 @@ class EventPool {
   std::vector<cudaEvent_t> free_;
 };
 
-// A point in a CUDA stream; keeps the pool alive.
-class CudaEvent final : public Event::State {
+// A point in a CUDA stream.
+class CudaEvent : public Event::State {
  public:
-  CudaEvent(std::shared_ptr<EventPool> pool, cudaStream_t stream)
-      : pool_(std::move(pool)), event_(pool_->take()) {
-    check(cudaEventRecord(event_, stream), "to record an event");
-  }
-  ~CudaEvent() override { pool_->give(event_); }
+  explicit CudaEvent(cudaEvent_t event) : event_(event) {}
   bool done() const override {
     const cudaError_t status = cudaEventQuery(event_);
     if (status == cudaErrorNotReady) return false;
@@ -87,8 +83,28 @@ class CudaEvent final : public Event::State {
   cudaEvent_t get() const { return event_; }
 
  private:
-  std::shared_ptr<EventPool> pool_;
   cudaEvent_t event_;
+};
+
+class PooledEvent final : public CudaEvent {
+ public:
+  PooledEvent(std::shared_ptr<EventPool> pool, cudaStream_t stream)
+      : CudaEvent(pool->take()), pool_(std::move(pool)) {
+    check(cudaEventRecord(get(), stream), "to record an event");
+  }
+  ~PooledEvent() override { pool_->give(get()); }
+
+ private:
+  std::shared_ptr<EventPool> pool_;
+};
+
+class ForeignEvent final : public CudaEvent {
+ public:
+  ForeignEvent(std::shared_ptr<const void> owner, void* handle)
+      : CudaEvent(static_cast<cudaEvent_t>(handle)), owner_(std::move(owner)) {}
+
+ private:
+  std::shared_ptr<const void> owner_;
 };
 
 const CudaEvent* own_event(const Event& event) {
@@ -134,7 +150,7 @@ class CudaBackend final : public Backend {
   }
   Event record(Stream& stream) override {
     use();
-    return Event(std::make_shared<CudaEvent>(pool_, as_cuda(stream).handle));
+    return Event(std::make_shared<PooledEvent>(pool_, as_cuda(stream).handle));
   }
   void wait(const Event& event) override {
     use();
@@ -290,6 +306,10 @@ void CudaBackend::decode(Stream& stream, const DecodePass& pass) {
 }
 
 }  // namespace
+
+Event cuda_event(std::shared_ptr<const void> owner, void* handle) {
+  return Event(std::make_shared<ForeignEvent>(std::move(owner), handle));
+}
 
 std::string cuda_problem(int device) {
   int count = 0;

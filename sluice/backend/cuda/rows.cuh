@@ -82,19 +82,47 @@ __device__ inline void mark(const SelectArgs& a, const Segment& s,
   atomicOr(a.marks + s.words + at / 32, 1U << (at % 32));
 }
 
-// Accumulates one element; its key and one more, or 0 if it is not finite.
-__device__ inline std::uint32_t take_in(const Source& source, std::uint64_t at,
-                                        double& mass, unsigned& bad) {
-  const float x = source.at(at);
-  if (magnitude_key(x) >= kInfKey) {
-    ++bad;
-    return 0;
+// Accumulates kCount elements of a group from the i-th on, `step` apart, all
+// loaded before any is stored: the compiler cannot know that the memories do
+// not overlap. keys: of each and one more, or 0 where there is none or it is
+// not finite.
+template <unsigned kCount>
+__device__ __forceinline__ void take_in(const Source& source,
+                                        const Group& group, std::uint64_t i,
+                                        unsigned step, double& mass,
+                                        unsigned& bad,
+                                        std::uint32_t (&keys)[kCount]) {
+  float x[kCount];
+#pragma unroll
+  for (unsigned j = 0; j < kCount; ++j) {
+    const std::uint64_t e = i + j * step;
+    if (e < group.size && source.memory != nullptr) {
+      x[j] = source.memory[group.at(e)];
+    }
   }
-  if (source.memory != nullptr && source.gradient != nullptr) {
-    source.memory[at] = x;
+#pragma unroll
+  for (unsigned j = 0; j < kCount; ++j) {
+    const std::uint64_t e = i + j * step;
+    if (e >= group.size || source.gradient == nullptr) continue;
+    const float added = source.gamma * source.gradient[group.at(e)];
+    x[j] = source.memory == nullptr ? added : source.beta * x[j] + added;
   }
-  if (source.memory == nullptr) mass += fabs(static_cast<double>(x));
-  return magnitude_key(x) + 1;
+#pragma unroll
+  for (unsigned j = 0; j < kCount; ++j) {
+    const std::uint64_t e = i + j * step;
+    keys[j] = 0;
+    if (e >= group.size) continue;
+    if (magnitude_key(x[j]) >= kInfKey) {
+      ++bad;
+      continue;
+    }
+    keys[j] = magnitude_key(x[j]) + 1;
+    if (source.memory == nullptr) {
+      mass += fabs(static_cast<double>(x[j]));
+    } else if (source.gradient != nullptr) {
+      source.memory[group.at(e)] = x[j];
+    }
+  }
 }
 
 // Where the mass of a group that has no memory goes: the tile of its first
@@ -104,41 +132,26 @@ __device__ inline void add_mass(const SelectArgs& a, std::uint32_t segment,
   atomicAdd(a.tile_mass + a.first_tiles[segment] + at / kTile, mass);
 }
 
-// A group of at most 32 * kKeys elements, by one warp.
+// How many of a warp's keys reach `key`.
 template <unsigned kKeys>
-__device__ __noinline__ void select_warp_group(const SelectArgs& a,
-                                               std::uint32_t segment,
-                                               const Group& group) {
-  const Segment& s = a.segments[segment];
-  const Source source = source_of(a, s, a.works[segment]);
-  const auto n = static_cast<std::uint32_t>(group.size);
-  std::uint32_t keys[kKeys];
-  double mass = 0;
-  unsigned bad = 0;
+__device__ __forceinline__ unsigned reach(const std::uint32_t (&keys)[kKeys],
+                                          std::uint32_t key) {
+  unsigned count = 0;
 #pragma unroll
-  for (unsigned j = 0; j < kKeys; ++j) {
-    const std::uint32_t i = j * 32 + lane();
-    keys[j] = i < n ? take_in(source, group.at(i), mass, bad) : 0;
-  }
-  const auto reach = [&](std::uint32_t key) {
-    unsigned count = 0;
-#pragma unroll
-    for (unsigned j = 0; j < kKeys; ++j) count += keys[j] >= key ? 1U : 0U;
-    return __reduce_add_sync(kAll, count);
-  };
-  std::uint32_t top = 0;
-#pragma unroll
-  for (unsigned j = 0; j < kKeys; ++j) top = max_of(top, keys[j]);
-  top = __reduce_max_sync(kAll, top);
-  const unsigned finite = reach(1);
-  const auto k =
-      static_cast<unsigned>(min_of<std::uint64_t>(s.task.rows.k, finite));
-  std::uint32_t low = 1;         // reach(low) >= k
-  std::uint32_t high = top + 1;  // reach(high) < k
-  unsigned at_low = finite;
+  for (unsigned j = 0; j < kKeys; ++j) count += keys[j] >= key ? 1U : 0U;
+  return __reduce_add_sync(kAll, count);
+}
+
+// The smallest key of the k largest, between low, which at least k reach, and
+// top; and how many reach it.
+template <unsigned kKeys>
+__device__ __forceinline__ std::uint32_t bisect(
+    const std::uint32_t (&keys)[kKeys], unsigned k, std::uint32_t low,
+    std::uint32_t top, unsigned& at_low) {
+  std::uint32_t high = top + 1;
   while (high - low > 1 && at_low != k) {
     const std::uint32_t middle = low + (high - low) / 2;
-    const unsigned count = reach(middle);
+    const unsigned count = reach(keys, middle);
     if (count >= k) {
       low = middle;
       at_low = count;
@@ -146,20 +159,105 @@ __device__ __noinline__ void select_warp_group(const SelectArgs& a,
       high = middle;
     }
   }
-  unsigned quota = at_low == k ? n : k - reach(low + 1);
+  return low;
+}
+
+// The k-th largest of a key per lane, k <= 32.
+__device__ inline std::uint32_t nth_of_lanes(std::uint32_t x, unsigned k) {
+  for (unsigned size = 2; size <= 32; size *= 2) {
+    for (unsigned stride = size / 2; stride > 0; stride /= 2) {
+      const std::uint32_t other = __shfl_xor_sync(kAll, x, stride);
+      const bool wants_high =
+          ((lane() & stride) == 0) == ((lane() & size) == 0);
+      x = wants_high ? max_of(x, other) : min_of(x, other);
+    }
+  }
+  return __shfl_sync(kAll, x, k - 1);
+}
+
+// Bits of 32 elements of a contiguous row.
+__device__ inline void mark_word(const SelectArgs& a, const Segment& s,
+                                 std::uint64_t at, std::uint32_t bits) {
+  std::uint32_t* words = a.marks + s.words + at / 32;
+  const unsigned shift = at % 32;
+  atomicOr(words, bits << shift);
+  if (shift > 0 && bits >> (32 - shift) != 0) {
+    atomicOr(words + 1, bits >> (32 - shift));
+  }
+}
+
+// A group of at most 32 * kKeys elements, by one warp.
+template <unsigned kKeys>
+__device__ __forceinline__ void select_warp_group(const SelectArgs& a,
+                                                  std::uint32_t segment,
+                                                  const Group& group) {
+  const Segment& s = a.segments[segment];
+  const Source source = source_of(a, s, a.works[segment]);
+  const auto n = static_cast<std::uint32_t>(group.size);
+  std::uint32_t keys[kKeys];
+  double mass = 0;
+  unsigned bad = 0;
+  take_in(source, group, lane(), 32, mass, bad, keys);
+  std::uint32_t highest = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kKeys; ++j) highest = max_of(highest, keys[j]);
+  const std::uint32_t top = __reduce_max_sync(kAll, highest);
+  bad = __reduce_add_sync(kAll, bad);
+  const unsigned finite = n - bad;
+  const auto k =
+      static_cast<unsigned>(min_of<std::uint64_t>(s.task.rows.k, finite));
+  std::uint32_t low = 1;
+  unsigned at_low = finite;
+  bool done = false;
+  if (k > 0 && k <= 32) {
+    // k lanes have one that reaches the k-th of the lanes' largest; few others
+    // do, and the search goes on among those.
+    constexpr unsigned kEach = 4;
+    low = max_of(nth_of_lanes(highest, k), 1U);
+    unsigned mine = 0;
+#pragma unroll
+    for (unsigned j = 0; j < kKeys; ++j) mine += keys[j] >= low ? 1U : 0U;
+    unsigned at = warp_before(mine, &at_low);
+    if (at_low <= 32 * kEach) {
+      std::uint32_t* list = shared_words() + warp() * 32 * kEach;
+#pragma unroll
+      for (unsigned j = 0; j < kKeys; ++j) {
+        if (keys[j] >= low) list[at++] = keys[j];
+      }
+      __syncwarp();
+      std::uint32_t few[kEach];
+#pragma unroll
+      for (unsigned j = 0; j < kEach; ++j) {
+        few[j] = j * 32 + lane() < at_low ? list[j * 32 + lane()] : 0;
+      }
+      __syncwarp();
+      low = bisect(few, k, low, top, at_low);
+      done = true;
+    }
+  }
+  if (!done) low = bisect(keys, k, low, top, at_low);
   if (k == 0) low = ~0U;
+  unsigned quota = at_low == k ? n : k - reach(keys, low + 1);
+  const bool flat = group.width == 0 && group.stride == 1;
 #pragma unroll
   for (unsigned j = 0; j < kKeys; ++j) {
-    const unsigned ties = __ballot_sync(kAll, keys[j] == low);
-    const unsigned before =
-        static_cast<unsigned>(__popc(ties & ((1U << lane()) - 1)));
-    if (keys[j] > low || (keys[j] == low && before < quota)) {
+    bool take = keys[j] >= low;
+    if (at_low != k) {
+      const unsigned ties = __ballot_sync(kAll, keys[j] == low);
+      const unsigned before =
+          static_cast<unsigned>(__popc(ties & ((1U << lane()) - 1)));
+      take = keys[j] > low || (keys[j] == low && before < quota);
+      quota -= min_of(quota, static_cast<unsigned>(__popc(ties)));
+    }
+    if (flat) {
+      const unsigned bits = __ballot_sync(kAll, take);
+      if (bits != 0 && lane() == 0) {
+        mark_word(a, s, group.start + j * 32, bits);
+      }
+    } else if (take) {
       mark(a, s, group.at(j * 32 + lane()));
     }
-    const auto used = static_cast<unsigned>(__popc(ties));
-    quota -= min_of(quota, used);
   }
-  bad = __reduce_add_sync(kAll, bad);
   if (s.task.memory == nullptr) {
     mass = warp_sum(mass);
     if (lane() == 0) add_mass(a, segment, group.start, mass);
@@ -171,9 +269,9 @@ __device__ __noinline__ void select_warp_group(const SelectArgs& a,
 }
 
 // A group of any size, by one block: a radix search of the key.
-__device__ __noinline__ void select_block_group(const SelectArgs& a,
-                                                std::uint32_t segment,
-                                                const Group& group) {
+__device__ inline void select_block_group(const SelectArgs& a,
+                                          std::uint32_t segment,
+                                          const Group& group) {
   static_assert(kCachedRow + kCutBins <= kSharedWords);
   std::uint32_t* cache = shared_words();
   std::uint32_t* bins = cache + kCachedRow;
@@ -192,13 +290,21 @@ __device__ __noinline__ void select_block_group(const SelectArgs& a,
     const float x = later.at(at);
     return magnitude_key(x) >= kInfKey ? 0U : magnitude_key(x) + 1;
   };
-  for (std::uint64_t i = threadIdx.x; i < group.size; i += kThreads) {
+  constexpr unsigned kBatch = 8;
+  for (std::uint64_t from = threadIdx.x; from < group.size;
+       from += kBatch * kThreads) {
+    std::uint32_t keys[kBatch];
     const unsigned so_far = bad;
-    const std::uint32_t key = take_in(source, group.at(i), mass, bad);
-    if (cached) {
-      cache[i] = key;
-    } else if (bad > so_far) {
-      atomicOr(hidden + group.at(i) / 32, 1U << (group.at(i) % 32));
+    take_in(source, group, from, kThreads, mass, bad, keys);
+#pragma unroll
+    for (unsigned j = 0; j < kBatch; ++j) {
+      const std::uint64_t i = from + j * kThreads;
+      if (i >= group.size) break;
+      if (cached) {
+        cache[i] = keys[j];
+      } else if (bad > so_far && keys[j] == 0) {
+        atomicOr(hidden + group.at(i) / 32, 1U << (group.at(i) % 32));
+      }
     }
   }
   bad = block_sum(bad);
@@ -256,6 +362,8 @@ __device__ __noinline__ void select_block_group(const SelectArgs& a,
   }
 }
 
+// All groups that a block takes as a whole, or all that a warp does.
+template <bool kByBlock>
 __device__ inline void select_rows(const SelectArgs& a) {
   for (std::uint64_t unit = blockIdx.x; unit < a.units; unit += gridDim.x) {
     const std::uint32_t segment = segment_of(a.first_units, a.count, unit);
@@ -263,19 +371,20 @@ __device__ inline void select_rows(const SelectArgs& a) {
     const SegmentTask& task = a.segments[segment].task;
     const std::uint64_t local = unit - a.first_units[segment];
     const std::uint64_t most = most_per_group(task);
-    if (most > kWarpRow) {
+    if ((most > kWarpRow) != kByBlock) continue;
+    if constexpr (kByBlock) {
       select_block_group(a, segment, group_of(task, local));
-      continue;
-    }
-    const std::uint64_t g = local * kWarps + warp();
-    if (g >= group_count(task)) continue;
-    const Group group = group_of(task, g);
-    if (most <= 128) {
-      select_warp_group<4>(a, segment, group);
-    } else if (most <= 512) {
-      select_warp_group<16>(a, segment, group);
     } else {
-      select_warp_group<32>(a, segment, group);
+      const std::uint64_t g = local * kWarps + warp();
+      if (g >= group_count(task)) continue;
+      const Group group = group_of(task, g);
+      if (most <= 128) {
+        select_warp_group<4>(a, segment, group);
+      } else if (most <= 512) {
+        select_warp_group<16>(a, segment, group);
+      } else {
+        select_warp_group<32>(a, segment, group);
+      }
     }
   }
 }

@@ -112,13 +112,11 @@ __device__ inline void sample_chunk(const SelectArgs& a, std::uint32_t segment,
       if (j < s.key_room) a.keys[s.keys + j] = key;
     }
     if (!bins) continue;
-    // Zeros, of which there may be many, once per warp.
-    const unsigned zeros =
-        __ballot_sync(kAll, inside && key >> kHistogramShift == 0);
-    if (inside && key >> kHistogramShift != 0) {
-      atomicAdd(histogram + (key >> kHistogramShift), 1U);
-    } else if (zeros != 0 && lane() == __ffs(zeros) - 1) {
-      atomicAdd(histogram, static_cast<unsigned>(__popc(zeros)));
+    // Equal keys, of which there may be many, once per warp.
+    const std::uint32_t bin = inside ? key >> kHistogramShift : ~0U;
+    const unsigned same = __match_any_sync(kAll, bin);
+    if (inside && lane() == __ffs(same) - 1) {
+      atomicAdd(histogram + bin, static_cast<unsigned>(__popc(same)));
     }
   }
   m = block_moments(m);
@@ -186,41 +184,29 @@ __device__ inline std::uint32_t sample_key(const SelectArgs& a,
       a.sample_bins + std::size_t{segment} * kHistogramBins;
   const Found at = find_bin(histogram, kHistogramBins, rank);
   if (!at.found) return 0;
-  // Bit by bit inside the bin: as many halvings as it has bits.
-  std::uint32_t low = at.bin << kHistogramShift;
-  const std::uint64_t want = rank - at.above;
+  // Then 11 and 7 bits of the key inside the bin.
   const std::uint64_t stored = count < s.key_room ? count : s.key_room;
   const std::uint32_t* keys = a.keys + s.keys;
-  constexpr std::uint32_t kMost = 2048;
-  std::uint32_t* inside = shared_words();
-  __shared__ std::uint32_t size;
-  if (threadIdx.x == 0) size = 0;
-  __syncthreads();
-  if (at.inside <= kMost) {
+  std::uint32_t* bins = shared_words();
+  std::uint32_t prefix = at.bin;
+  std::uint32_t above = kHistogramShift;
+  std::uint64_t left = rank - at.above;
+  while (above > 0) {
+    const std::uint32_t shift = above > 11 ? above - 11 : 0;
+    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
+    __syncthreads();
     for (std::uint64_t i = threadIdx.x; i < stored; i += kThreads) {
       const std::uint32_t key = keys[i];
-      if (key >> kHistogramShift == at.bin) inside[atomicAdd(&size, 1U)] = key;
+      if (key >> above != prefix) continue;
+      atomicAdd(bins + (key >> shift & ((1U << (above - shift)) - 1)), 1U);
     }
+    __syncthreads();
+    const Found found = find_bin(bins, kCutBins, left);
+    left -= found.above;
+    prefix = prefix << (above - shift) | found.bin;
+    above = shift;
   }
-  __syncthreads();
-  const bool copied = at.inside <= kMost;
-  for (std::uint32_t bit = 1U << (kHistogramShift - 1); bit > 0; bit /= 2) {
-    const std::uint32_t middle = low | bit;
-    unsigned reach = 0;
-    if (copied) {
-      for (std::uint32_t i = threadIdx.x; i < size; i += kThreads) {
-        reach += inside[i] >= middle ? 1U : 0U;
-      }
-    } else {
-      for (std::uint64_t i = threadIdx.x; i < stored; i += kThreads) {
-        const std::uint32_t key = keys[i];
-        reach += key >> kHistogramShift == at.bin && key >= middle ? 1U : 0U;
-      }
-    }
-    if (block_sum(reach) >= want) low = middle;
-  }
-  __syncthreads();
-  return low;
+  return prefix;
 }
 
 // sum_tails by all threads of a block.

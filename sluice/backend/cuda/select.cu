@@ -13,7 +13,8 @@
 namespace sluice::cuda {
 namespace {
 
-constexpr unsigned kBlocksPerProcessor = 4;
+// Of the stream, per processor.
+constexpr unsigned kStreamBlocks = 2;
 // Flags that tell all blocks whether any segment needs another turn. Each is
 // used once in a pass, since a block may be late to read it.
 constexpr unsigned kFlags = 256;
@@ -67,29 +68,80 @@ __device__ void draw(const SelectArgs& a) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
-    select_kernel(const __grid_constant__ SelectArgs a) {
-  const auto grid = cooperative_groups::this_grid();
+using Grid = cooperative_groups::grid_group;
+
+// Brackets for all segments that ask for one. A rule may answer its statistics
+// with "select exactly", which asks anew.
+__device__ __noinline__ void find_brackets(const SelectArgs& a,
+                                           const Grid& grid,
+                                           std::uint32_t*& flag) {
+  do {
+    sample_all(a);
+    grid.sync();
+    ++flag;
+    for_segments(a, [&](std::uint32_t s) {
+      if (a.works[s].asking != 0) propose(a, s, flag);
+      __syncthreads();
+    });
+    grid.sync();
+  } while (*flag != 0);
+}
+
+// Another round for the segments whose brackets failed.
+__device__ __noinline__ void go_again(const SelectArgs& a, const Grid& grid,
+                                      bool searching, std::uint32_t*& flag) {
+  restore_tiles(a);
+  grid.sync();
+  begin_round(a);
+  grid.sync();
+  for (int level = 0; level < 3 && searching; ++level) {
+    search_tiles(a);
+    grid.sync();
+    for_segments(a, [&](std::uint32_t s) {
+      if (a.works[s].open != 0 && a.works[s].searched != 0) search_step(a, s);
+      __syncthreads();
+    });
+    grid.sync();
+  }
+  find_brackets(a, grid, flag);
+  stream_all(a);
+  grid.sync();
+}
+
+// Up to the first brackets.
+__global__ void __launch_bounds__(kThreads, 2)
+    prepare_kernel(const __grid_constant__ SelectArgs a) {
+  const Grid grid = cooperative_groups::this_grid();
   std::uint32_t* flag = a.flags;
-  bool first = true;
   begin(a);
   if (a.draws) draw(a);
   grid.sync();
-  for (bool again = true; again;) {
-    do {
-      sample_all(a);
-      grid.sync();
-      ++flag;
-      for_segments(a, [&](std::uint32_t s) {
-        if (a.works[s].asking != 0) propose(a, s, flag);
-        __syncthreads();
-      });
-      grid.sync();
-    } while (*flag != 0);
-    if (first && a.units > 0) select_rows(a);
-    first = false;
-    stream_all(a);
-    grid.sync();
+  find_brackets(a, grid, flag);
+}
+
+// The pass over all elements, in kernels of their own: the rules' registers
+// would leave too few warps on a processor to keep the memory busy.
+__global__ void __launch_bounds__(kThreads, kStreamBlocks)
+    stream_kernel(const __grid_constant__ SelectArgs a) {
+  stream_all(a);
+}
+
+__global__ void __launch_bounds__(kThreads, 2)
+    short_rows_kernel(const __grid_constant__ SelectArgs a) {
+  select_rows<false>(a);
+}
+
+__global__ void __launch_bounds__(kThreads, 4)
+    long_rows_kernel(const __grid_constant__ SelectArgs a) {
+  select_rows<true>(a);
+}
+
+// From the first counts to the block.
+__global__ void __launch_bounds__(kThreads, 2)
+    finish_kernel(const __grid_constant__ SelectArgs a) {
+  const Grid grid = cooperative_groups::this_grid();
+  std::uint32_t* flag = a.flags + kFlags / 4;
+  for (;;) {
     const Rounds rounds = {flag + 1, flag + 2};
     flag += 2;
     for_segments(a, [&](std::uint32_t s) {
@@ -97,21 +149,8 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
       __syncthreads();
     });
     grid.sync();
-    again = *rounds.open != 0;
-    if (!again) break;
-    restore_tiles(a);
-    grid.sync();
-    begin_round(a);
-    grid.sync();
-    for (int level = 0; level < 3 && *rounds.searching != 0; ++level) {
-      search_tiles(a);
-      grid.sync();
-      for_segments(a, [&](std::uint32_t s) {
-        if (a.works[s].open != 0 && a.works[s].searched != 0) search_step(a, s);
-        __syncthreads();
-      });
-      grid.sync();
-    }
+    if (*rounds.open == 0) break;
+    go_again(a, grid, *rounds.searching != 0, flag);
   }
   // The cut of most segments takes no more than two levels of bins.
   for (int level = 0; level < 3; ++level) {
@@ -124,7 +163,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
     count_bins(a);
     grid.sync();
     for_segments(a, [&](std::uint32_t s) {
-      if (a.works[s].unresolved != 0) {
+      const bool open = a.works[s].unresolved != 0;
+      __syncthreads();
+      if (open) {
         resolve_step(a, s);
         __syncthreads();
         clear_bins(a, s);
@@ -140,6 +181,28 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
   if (!a.measures_lost) return;
   grid.sync();
   for_segments(a, [&](std::uint32_t s) { measure_lost(a, s); });
+}
+
+unsigned fitting_blocks(const void* kernel) {
+  int device = 0;
+  int processors = 0;
+  int each = 0;
+  check(cudaGetDevice(&device), "to ask for the device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                               device),
+        "to ask for the processors");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &each, kernel, static_cast<int>(kThreads), 0),
+        "to ask for the occupancy");
+  return static_cast<unsigned>(processors * std::max(each, 1));
+}
+
+void launch(const void* kernel, unsigned blocks, SelectArgs& args,
+            cudaStream_t stream) {
+  void* arguments[] = {&args};
+  check(cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(kThreads),
+                                    arguments, 0, stream),
+        "to select");
 }
 
 // Elements that a segment's queries look at, at most; and how many of their
@@ -181,19 +244,17 @@ bool may_go_by_rows(const SegmentTask& task) {
 
 }  // namespace
 
-Selector::Selector() {
-  int device = 0;
-  int processors = 0;
-  int per_processor = 0;
-  check(cudaGetDevice(&device), "to ask for the device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                               device),
-        "to ask for the processors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &per_processor, select_kernel, static_cast<int>(kThreads), 0),
-        "to ask for the occupancy");
-  blocks_ = static_cast<unsigned>(processors * std::max(per_processor, 1));
-}
+Selector::Selector()
+    : prepare_blocks_(
+          fitting_blocks(reinterpret_cast<const void*>(prepare_kernel))),
+      stream_blocks_(
+          fitting_blocks(reinterpret_cast<const void*>(stream_kernel))),
+      short_rows_blocks_(
+          fitting_blocks(reinterpret_cast<const void*>(short_rows_kernel))),
+      long_rows_blocks_(
+          fitting_blocks(reinterpret_cast<const void*>(long_rows_kernel))),
+      finish_blocks_(
+          fitting_blocks(reinterpret_cast<const void*>(finish_kernel))) {}
 
 void Selector::plan(const SelectPass& pass) {
   const std::size_t count = pass.segments.size();
@@ -201,6 +262,7 @@ void Selector::plan(const SelectPass& pass) {
   first_tiles_.assign(count + 1, 0);
   first_units_.assign(count + 1, 0);
   sizes_ = {};
+  short_rows_ = long_rows_ = false;
   for (std::size_t i = 0; i < count; ++i) {
     const SegmentTask& task = pass.segments[i];
     if (task.kind == SelectKind::kThreshold &&
@@ -231,8 +293,10 @@ void Selector::plan(const SelectPass& pass) {
     sizes_.chunks += (sampled.elements + kChunk - 1) / kChunk;
     s.words = sizes_.words;
     sizes_.words += (n + 31) / 32;
-    first_units_[i + 1] =
-        first_units_[i] + (may_go_by_rows(task) ? unit_count(task) : 0);
+    const bool rows = may_go_by_rows(task);
+    first_units_[i + 1] = first_units_[i] + (rows ? unit_count(task) : 0);
+    short_rows_ |= rows && most_per_group(task) <= kWarpRow;
+    long_rows_ |= rows && most_per_group(task) > kWarpRow;
   }
 }
 
@@ -276,7 +340,7 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
 
   a.tile = tile_.grow<Tile>(a.tiles);
   a.tile_mass = a.measures_lost ? tile_mass_.grow<double>(a.tiles) : nullptr;
-  a.tails = tails_.grow<std::uint64_t>(2 * blocks_);
+  a.tails = tails_.grow<std::uint64_t>(2 * finish_blocks_);
   a.candidate_indices =
       candidate_indices_.grow<std::uint32_t>(sizes_.candidates);
   a.candidate_values = candidate_values_.grow<float>(sizes_.candidates);
@@ -285,7 +349,8 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   a.sample_bins = sample_bins_.grow<std::uint32_t>(count * kHistogramBins);
   a.cut_bins = cut_bins_.grow<std::uint32_t>(count * kCutBins);
   a.tail_sums = tail_sums_.grow<TailSums>(
-      std::min<std::size_t>(count, blocks_) * (kHistogramBins + 1));
+      std::min<std::size_t>(count, std::max(prepare_blocks_, finish_blocks_)) *
+      (kHistogramBins + 1));
   a.bad_bits = bad_bits_.grow<std::uint32_t>(sizes_.words);
   a.row_bits = row_bits_.grow<std::uint32_t>(a.units > 0 ? sizes_.words : 0);
   a.marks = marks_.grow<std::uint32_t>(sizes_.words);
@@ -294,11 +359,18 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   a.indices = pass.indices;
   a.values = pass.values;
   a.starts = pass.starts;
-  void* arguments[] = {&a};
-  check(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(select_kernel),
-                                    dim3(blocks_), dim3(kThreads), arguments, 0,
-                                    stream),
-        "to select");
+  launch(reinterpret_cast<const void*>(prepare_kernel), prepare_blocks_, a,
+         stream);
+  if (short_rows_) {
+    short_rows_kernel<<<short_rows_blocks_, kThreads, 0, stream>>>(a);
+  }
+  if (long_rows_) {
+    long_rows_kernel<<<long_rows_blocks_, kThreads, 0, stream>>>(a);
+  }
+  stream_kernel<<<stream_blocks_, kThreads, 0, stream>>>(a);
+  check(cudaGetLastError(), "to stream");
+  launch(reinterpret_cast<const void*>(finish_kernel), finish_blocks_, a,
+         stream);
 }
 
 }  // namespace sluice::cuda

@@ -112,13 +112,14 @@ struct SelectArgs {
   std::uint64_t* starts = nullptr;
 };
 
-inline constexpr std::uint32_t kTile = 4096;
+inline constexpr std::uint32_t kTile = 2048;
 inline constexpr std::uint32_t kCutBins = 2048;
 
-// Runs Backend::select on the GPU: one cooperative kernel, whose blocks go
-// through the phases of cpu::Selector together. Rounds, fallbacks and counts
-// stay on the device. Neither the grid nor the order in which tiles are done
-// shows in the result.
+// Runs Backend::select on the GPU, by kernels that go through the phases of
+// cpu::Selector: up to the brackets, the pass over all elements, and the rest,
+// which goes round again by itself where a bracket failed. Rounds, fallbacks
+// and counts stay on the device. Neither the grid nor the order in which tiles
+// are done shows in the result.
 class Selector {
  public:
   Selector();
@@ -127,7 +128,14 @@ class Selector {
  private:
   void plan(const SelectPass& pass);
 
-  unsigned blocks_ = 0;
+  // As many as run at once.
+  unsigned prepare_blocks_;
+  unsigned stream_blocks_;
+  unsigned short_rows_blocks_;
+  unsigned long_rows_blocks_;
+  unsigned finish_blocks_;
+  bool short_rows_ = false;  // some segment may go by such
+  bool long_rows_ = false;
   bool even_ = false;          // which half of works_ the next pass uses
   std::uint32_t cleared_ = 0;  // of the other half, that the last pass used
   std::size_t works_room_ = 0;

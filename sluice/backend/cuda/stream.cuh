@@ -3,336 +3,375 @@
 #include "sluice/backend/cuda/source.cuh"
 
 // The pass over all elements of a segment: acc goes to the memory, what reaches
-// the bracket to the candidates of its tile, in index order.
+// the bracket to the candidates of its tile, in index order. A warp takes a
+// tile by itself, so that no warp waits for another.
 
 namespace sluice::cuda {
 
-inline constexpr unsigned kQuads = kTile / (4 * kThreads);  // per thread
-
-// Bit 4 * j + c speaks of the c-th element of a thread's j-th quad.
-struct Masks {
-  std::uint32_t hit = 0;   // recorded
-  std::uint32_t high = 0;  // reaches hi
-  std::uint32_t tie = 0;   // at lo, in a bracket of ties
-  std::uint32_t bad = 0;   // not finite
-};
-
-__device__ inline std::uint32_t quad_at(unsigned j) {
-  return (j * kThreads + threadIdx.x) * 4;
-}
+inline constexpr std::uint32_t kRowElements = 128;  // four per lane
+inline constexpr std::uint32_t kRowsAhead = 4;      // loaded before any is used
 
 __device__ inline bool is_aligned(const void* p) {
   return (reinterpret_cast<std::uintptr_t>(p) & 15U) == 0;
 }
 
-__device__ inline void load_quad(const float* from, std::uint32_t at,
-                                 std::uint32_t n, bool aligned, float (&x)[4]) {
+// Elements [at, at + 4) of n.
+__device__ inline float4 load_quad(const float* from, std::uint32_t at,
+                                   std::uint32_t n, bool aligned) {
   if (aligned && at + 4 <= n) {
-    const float4 v = *reinterpret_cast<const float4*>(from + at);
-    x[0] = v.x;
-    x[1] = v.y;
-    x[2] = v.z;
-    x[3] = v.w;
-    return;
+    return *reinterpret_cast<const float4*>(from + at);
   }
-  for (unsigned c = 0; c < 4; ++c) x[c] = at + c < n ? from[at + c] : 0.0F;
+  float4 x = make_float4(0, 0, 0, 0);
+  if (at < n) x.x = from[at];
+  if (at + 1 < n) x.y = from[at + 1];
+  if (at + 2 < n) x.z = from[at + 2];
+  if (at + 3 < n) x.w = from[at + 3];
+  return x;
+}
+
+__device__ inline float element(const float4& x, unsigned c) {
+  return c == 0 ? x.x : c == 1 ? x.y : c == 2 ? x.z : x.w;
 }
 
 __device__ inline void store_quad(float* to, std::uint32_t at, std::uint32_t n,
                                   bool aligned, std::uint32_t skip,
-                                  const float (&x)[4]) {
+                                  const float4& x) {
   if (aligned && skip == 0 && at + 4 <= n) {
-    *reinterpret_cast<float4*>(to + at) = make_float4(x[0], x[1], x[2], x[3]);
+    *reinterpret_cast<float4*>(to + at) = x;
     return;
   }
+#pragma unroll
   for (unsigned c = 0; c < 4; ++c) {
-    if (at + c < n && (skip >> c & 1U) == 0) to[at + c] = x[c];
+    if (at + c < n && (skip >> c & 1U) == 0) to[at + c] = element(x, c);
   }
 }
 
-// The accumulated tile in registers.
-struct TileData {
-  float acc[kQuads][4];
+__device__ inline std::uint32_t high_key(const float4& x) {
+  const std::uint32_t a = max_of(magnitude_key(x.x), magnitude_key(x.y));
+  const std::uint32_t b = max_of(magnitude_key(x.z), magnitude_key(x.w));
+  return max_of(a, b);
+}
+
+// A tile on its way through a warp. What counts is the same in all lanes.
+struct TileWalk {
+  const SelectArgs& a;
+  const Segment& s;
+  Work& w;
+  Source source;  // from the tile's first element on
+  std::uint32_t n;
+  bool aligned;
+  Bracket bracket;
+  std::uint32_t record;  // smallest key that is recorded
+  std::uint32_t notice;  // smallest key that anything must be done about
+  int sign;
+  std::uint32_t shift;  // of the bins
+  std::uint32_t* bins;
+  std::uint32_t first;  // index of the first element
+  std::uint64_t offset;
+  std::uint32_t room;     // in the tile's own slots
+  std::uint32_t* hidden;  // bits of the first round, or null
+  std::uint32_t* hide;    // where to note what is not finite, or null
+  std::uint32_t recorded = 0;
+  std::uint32_t high = 0;
+  std::uint32_t ties = 0;
+  std::uint32_t bad = 0;
+  std::uint32_t kept = 0;       // in the slots
+  std::uint32_t full_at = ~0U;  // first row that had no room there
 };
 
-__device__ inline void load_tile(const Source& source, std::uint32_t n,
-                                 bool aligned, TileData& data) {
-  if (source.gradient == nullptr) {
+// Sums that need no factors, from both memories.
+__device__ inline bool is_plain(const Source& s) {
+  return s.gradient != nullptr && s.memory != nullptr && s.beta == 1 &&
+         s.gamma == 1;
+}
+
+template <bool kPlain>
+__device__ inline float4 accumulate(const TileWalk& t, const float4& g,
+                                    const float4& r) {
+  const Source& s = t.source;
+  if (kPlain) {
+    return make_float4(r.x + g.x, r.y + g.y, r.z + g.z, r.w + g.w);
+  }
+  if (s.gradient == nullptr) return r;
+  float4 x =
+      make_float4(s.gamma * g.x, s.gamma * g.y, s.gamma * g.z, s.gamma * g.w);
+  if (s.memory == nullptr) return x;
+  return make_float4(s.beta * r.x + x.x, s.beta * r.y + x.y, s.beta * r.z + x.z,
+                     s.beta * r.w + x.w);
+}
+
+// Remembers what is not finite, for rounds in which the memory alone does not
+// tell. Words before the tile's first such row have not been written.
+__device__ __forceinline__ void note_bad(TileWalk& t, std::uint32_t at,
+                                         std::uint32_t bad) {
+  if (t.hide != nullptr) {
+    const std::uint32_t row = at - 4 * lane();
+    if (t.bad == 0) {
+      for (std::uint32_t i = lane(); i < row / 32; i += 32) t.hide[i] = 0;
+    }
+    std::uint32_t word = bad << (at % 32);
+    for (int d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAll, word, d);
+    if (at % 32 == 0 && at < t.n) t.hide[at / 32] = word;
+  }
+  t.bad += __reduce_add_sync(kAll, static_cast<unsigned>(__popc(bad)));
+}
+
+// A row in which something reaches the bracket or is not finite. Returns what
+// of this lane's elements must be zeroed, and in `keep` what must not be
+// written.
+__device__ __forceinline__ std::uint32_t note_row(TileWalk& t, std::uint32_t at,
+                                                  const float4& x,
+                                                  std::uint32_t& keep) {
+  std::uint32_t hit = 0;
+  std::uint32_t high = 0;
+  std::uint32_t tie = 0;
+  std::uint32_t bad = 0;
 #pragma unroll
-    for (unsigned j = 0; j < kQuads; ++j) {
-      load_quad(source.memory, quad_at(j), n, aligned, data.acc[j]);
+  for (unsigned c = 0; c < 4; ++c) {
+    const float v = element(x, c);
+    const std::uint32_t key = ranked_key(v, t.sign);
+    const std::uint32_t bit = at + c < t.n ? 1U << c : 0U;
+    if (magnitude_key(v) >= kInfKey) bad |= bit;
+    if (key >= t.record) hit |= bit;
+    if (key >= t.bracket.hi) high |= bit;
+    if (t.bracket.ties && key == t.bracket.lo) tie |= bit;
+  }
+  if (t.hidden != nullptr && at < t.n) {
+    bad |= t.hidden[at / 32] >> (at % 32) & 15U;
+  }
+  hit &= ~bad;
+  high &= ~bad;
+  tie &= ~bad;
+  if (t.bad > 0 || __any_sync(kAll, bad != 0)) note_bad(t, at, bad);
+  keep = bad;
+  if (t.bracket.ties) {
+    t.ties += __reduce_add_sync(kAll, static_cast<unsigned>(__popc(tie)));
+  }
+  unsigned total = 0;
+  const unsigned before =
+      warp_before(static_cast<unsigned>(__popc(hit)), &total);
+  if (total == 0) return 0;
+  t.high += __reduce_add_sync(kAll, static_cast<unsigned>(__popc(high)));
+  if (t.full_at == ~0U && t.recorded + total > t.room) {
+    t.full_at = at - 4 * lane();
+    t.kept = t.recorded;
+  }
+  const bool fits = t.full_at == ~0U;
+  std::uint64_t o = t.offset + t.recorded + before;
+  t.recorded += total;
+  if (hit != 0) {
+#pragma unroll
+    for (unsigned c = 0; c < 4; ++c) {
+      if ((hit >> c & 1U) == 0) continue;
+      const float v = element(x, c);
+      if (fits) {
+        t.a.candidate_indices[o] = t.first + at + c;
+        t.a.candidate_values[o] = v;
+        ++o;
+      }
+      if ((high >> c & 1U) == 0) {
+        atomicAdd(t.bins + ((magnitude_key(v) - t.bracket.lo) >> t.shift), 1U);
+      }
+    }
+  }
+  // What no list holds must not leave the memory.
+  return t.bracket.ties || !fits ? 0 : high;
+}
+
+__device__ inline void keep_row(const TileWalk& t, std::uint32_t at, float4 x,
+                                std::uint32_t gone, std::uint32_t skip) {
+  if (t.source.memory == nullptr) return;
+  if (t.source.gradient == nullptr) {
+#pragma unroll
+    for (unsigned c = 0; c < 4; ++c) {
+      if ((gone >> c & 1U) != 0) t.source.memory[at + c] = 0.0F;
     }
     return;
   }
-  float g[kQuads][4];
-#pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) {
-    load_quad(source.gradient, quad_at(j), n, aligned, g[j]);
-  }
-  if (source.memory != nullptr) {
-#pragma unroll
-    for (unsigned j = 0; j < kQuads; ++j) {
-      load_quad(source.memory, quad_at(j), n, aligned, data.acc[j]);
-    }
-  }
-#pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) {
-#pragma unroll
-    for (unsigned c = 0; c < 4; ++c) {
-      const float added = source.gamma * g[j][c];
-      data.acc[j][c] = source.memory == nullptr
-                           ? added
-                           : source.beta * data.acc[j][c] + added;
-    }
-  }
+  if ((gone & 1U) != 0) x.x = 0;
+  if ((gone & 2U) != 0) x.y = 0;
+  if ((gone & 4U) != 0) x.z = 0;
+  if ((gone & 8U) != 0) x.w = 0;
+  store_quad(t.source.memory, at, t.n, t.aligned, skip, x);
 }
 
-// The elements of a tile that were not finite in the first round, as a mask.
-__device__ inline std::uint32_t hidden_mask(const std::uint32_t* words,
-                                            std::uint32_t n) {
-  std::uint32_t mask = 0;
-  for (unsigned j = 0; j < kQuads; ++j) {
-    const std::uint32_t at = quad_at(j);
-    if (at >= n) continue;
-    mask |= (words[at / 32] >> (at % 32) & 15U) << (4 * j);
-  }
-  return mask;
-}
-
-// Of the n elements of the tile: behind its last word others begin.
-__device__ inline void hide(std::uint32_t* words, std::uint32_t n,
-                            std::uint32_t bad) {
-  for (unsigned j = 0; j < kQuads; ++j) {
-    const std::uint32_t at = quad_at(j);
-    const unsigned shift = at % 32;
-    std::uint32_t word = (bad >> (4 * j) & 15U) << shift;
-    for (int d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAll, word, d);
-    if (shift == 0 && at < n) words[at / 32] = word;
-  }
-}
-
-__device__ inline Masks masks_of(const TileData& data, std::uint32_t n,
-                                 std::uint32_t hidden, const Bracket& bracket,
-                                 int sign) {
-  Masks m;
-  const std::uint32_t record = bracket.ties ? bracket.hi : bracket.lo;
+template <bool kPlain, bool kMass>
+__device__ __forceinline__ double walk_rows(TileWalk& t) {
+  double mass = 0;
+  for (std::uint32_t row = 0; row < t.n; row += kRowsAhead * kRowElements) {
+    float4 g[kRowsAhead];
+    float4 r[kRowsAhead];
 #pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) {
-#pragma unroll
-    for (unsigned c = 0; c < 4; ++c) {
-      const std::uint32_t bit = 1U << (4 * j + c);
-      const float x = data.acc[j][c];
-      const std::uint32_t key = ranked_key(x, sign);
-      if (magnitude_key(x) >= kInfKey) m.bad |= bit;
-      if (key >= record) m.hit |= bit;
-      if (key >= bracket.hi) m.high |= bit;
-      if (bracket.ties && key == bracket.lo) m.tie |= bit;
+    for (unsigned j = 0; j < kRowsAhead; ++j) {
+      const std::uint32_t at = row + j * kRowElements + 4 * lane();
+      if (kPlain || t.source.gradient != nullptr) {
+        g[j] = load_quad(t.source.gradient, at, t.n, t.aligned);
+      }
+      if (kPlain || t.source.memory != nullptr) {
+        r[j] = load_quad(t.source.memory, at, t.n, t.aligned);
+      }
     }
-  }
-  std::uint32_t inside = (1U << (4 * kQuads)) - 1;
-  if (n < kTile) {
-    for (unsigned j = 0; j < kQuads; ++j) {
-      for (unsigned c = 0; c < 4; ++c) {
-        if (quad_at(j) + c >= n) inside &= ~(1U << (4 * j + c));
+#pragma unroll
+    for (unsigned j = 0; j < kRowsAhead; ++j) {
+      const std::uint32_t at = row + j * kRowElements + 4 * lane();
+      if (at - 4 * lane() >= t.n) break;
+      const float4 x = accumulate<kPlain>(t, g[j], r[j]);
+      std::uint32_t gone = 0;
+      std::uint32_t bad = 0;
+      const bool some = high_key(x) >= t.notice || t.hidden != nullptr ||
+                        (t.hide != nullptr && t.bad > 0);
+      if (__any_sync(kAll, some)) gone = note_row(t, at, x, bad);
+      keep_row(t, at, x, gone, bad);
+      if (kMass) {
+#pragma unroll
+        for (unsigned c = 0; c < 4; ++c) {
+          const bool counts = at + c < t.n && (bad >> c & 1U) == 0;
+          if (counts) mass += fabs(static_cast<double>(element(x, c)));
+        }
       }
     }
   }
-  m.bad = (m.bad | hidden) & inside;
-  const std::uint32_t good = inside & ~m.bad;
-  m.hit &= good;
-  m.high &= good;
-  m.tie &= good;
-  return m;
+  return mass;
 }
 
-// Writes acc back, without what reached hi.
-__device__ inline void keep_tile(const Source& source, std::uint32_t n,
-                                 bool aligned, const TileData& data,
-                                 std::uint32_t gone, std::uint32_t bad) {
-  if (source.memory == nullptr) return;
-#pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) {
-    const std::uint32_t drop = gone >> (4 * j) & 15U;
-    if (source.gradient == nullptr) {
-      for (unsigned c = 0; drop != 0 && c < 4; ++c) {
-        if ((drop >> c & 1U) != 0) source.memory[quad_at(j) + c] = 0.0F;
+// A tile with more hits than slots: its list goes to `to`, the rows that the
+// slots did not hold once more from where acc is now.
+__device__ __forceinline__ void spill_tile(const TileWalk& t,
+                                           std::uint64_t to) {
+  for (std::uint32_t i = lane(); i < t.kept; i += 32) {
+    t.a.candidate_indices[to + i] = t.a.candidate_indices[t.offset + i];
+    t.a.candidate_values[to + i] = t.a.candidate_values[t.offset + i];
+  }
+  std::uint64_t out = to + t.kept;
+  Source source = t.source;
+  if (source.memory != nullptr) source.gradient = nullptr;
+  const std::uint32_t* bits = t.hidden != nullptr ? t.hidden
+                              : t.bad > 0         ? t.hide
+                                                  : nullptr;
+  for (std::uint32_t at = t.full_at + lane(); at - lane() < t.n; at += 32) {
+    const bool inside = at < t.n;
+    const float x = inside ? source.at(at) : 0.0F;
+    const bool bad = magnitude_key(x) >= kInfKey ||
+                     (inside && bits != nullptr && bit_at(bits, at));
+    const std::uint32_t key = ranked_key(x, t.sign);
+    const bool hit = inside && !bad && key >= t.record;
+    const unsigned hits = __ballot_sync(kAll, hit);
+    if (hit) {
+      const std::uint64_t o = out + __popc(hits & ((1U << lane()) - 1));
+      t.a.candidate_indices[o] = t.first + at;
+      t.a.candidate_values[o] = x;
+      if (!t.bracket.ties && key >= t.bracket.hi && source.memory != nullptr) {
+        source.memory[at] = 0.0F;
       }
-      continue;
     }
-    float x[4];
-#pragma unroll
-    for (unsigned c = 0; c < 4; ++c) {
-      x[c] = (drop >> c & 1U) != 0 ? 0.0F : data.acc[j][c];
-    }
-    store_quad(source.memory, quad_at(j), n, aligned, bad >> (4 * j) & 15U, x);
+    out += __popc(hits);
   }
 }
 
-// Where a thread's hits of each quad go in the list of the tile, and how many
-// the tile has. Order: quad, warp, lane, element.
-struct Places {
-  std::uint32_t before[kQuads];
-  std::uint32_t total;
+// There is no room for its list: nothing of it may leave the memory.
+__device__ __forceinline__ void unrecord_tile(const TileWalk& t) {
+  if (t.bracket.ties || t.source.memory == nullptr) return;
+  for (std::uint32_t i = lane(); i < t.kept; i += 32) {
+    const float x = t.a.candidate_values[t.offset + i];
+    if (magnitude_key(x) < t.bracket.hi) continue;
+    t.source.memory[t.a.candidate_indices[t.offset + i] - t.first] = x;
+  }
+}
+
+// Sums of the tiles of one segment that a warp has walked.
+struct Totals {
+  unsigned long long recorded = 0;
+  unsigned long long high = 0;
+  unsigned long long ties = 0;
+  unsigned long long bad = 0;
+
+  __device__ void flush(Work& w) {
+    if (lane() != 0) return;
+    if (recorded > 0) atomicAdd(&w.recorded, recorded);
+    if (high > 0) atomicAdd(&w.high, high);
+    if (ties > 0) atomicAdd(&w.ties, ties);
+    if (bad > 0) atomicAdd(&w.nonfinite, bad);
+  }
 };
 
-__device__ inline Places places_of(std::uint32_t hit) {
-  static_assert(kQuads == 4, "a byte per quad");
-  __shared__ std::uint32_t totals[kWarps];
-  std::uint32_t counts = 0;  // a byte per quad; a warp has at most 128
-#pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) {
-    counts |= static_cast<std::uint32_t>(__popc(hit >> (4 * j) & 15U))
-              << (8 * j);
-  }
-  std::uint32_t mine = 0;
-  const std::uint32_t before = warp_before(counts, &mine);
-  if (lane() == 0) totals[warp()] = mine;
-  __syncthreads();
-  Places p;
-  std::uint32_t quads[kQuads] = {};
-#pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) p.before[j] = before >> (8 * j) & 255U;
-  for (unsigned w = 0; w < kWarps; ++w) {
-    const std::uint32_t of_warp = totals[w];
-#pragma unroll
-    for (unsigned j = 0; j < kQuads; ++j) {
-      const std::uint32_t count = of_warp >> (8 * j) & 255U;
-      if (w < warp()) p.before[j] += count;
-      quads[j] += count;
-    }
-  }
-  p.total = 0;
-#pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) {
-    p.before[j] += p.total;
-    p.total += quads[j];
-  }
-  return p;
-}
-
-// Where the list of a tile with so many hits goes; all threads get it.
-__device__ inline std::uint64_t place_list(const Segment& s, Work& w,
-                                           std::uint32_t local,
-                                           std::uint32_t hits) {
-  if (hits <= s.tile_slots) {
-    return s.slots + std::uint64_t{local} * s.tile_slots;
-  }
-  __shared__ std::uint64_t at;
-  if (threadIdx.x == 0) {
-    const unsigned long long before =
-        atomicAdd(&w.spilled, static_cast<unsigned long long>(hits));
-    at = before + hits <= s.room ? s.spill + before : kUnrecorded;
-  }
-  __syncthreads();
-  return at;
-}
-
-__device__ inline void record_tile(const SelectArgs& a, const TileData& data,
-                                   const Masks& m, const Places& places,
-                                   std::uint64_t offset, std::uint32_t first,
-                                   const Work& w, std::uint32_t* bins) {
-  if (m.hit == 0) return;
-#pragma unroll
-  for (unsigned j = 0; j < kQuads; ++j) {
-    std::uint32_t at = places.before[j];
-#pragma unroll
-    for (unsigned c = 0; c < 4; ++c) {
-      const std::uint32_t bit = 1U << (4 * j + c);
-      if ((m.hit & bit) == 0) continue;
-      const float x = data.acc[j][c];
-      if (offset != kUnrecorded) {
-        a.candidate_indices[offset + at] = first + quad_at(j) + c;
-        a.candidate_values[offset + at] = x;
-      }
-      ++at;
-      if ((m.high & bit) == 0) {
-        atomicAdd(bins + ((magnitude_key(x) - w.bracket.lo) >> w.shift), 1U);
-      }
-    }
-  }
-}
-
-// One tile of a segment that looks for a threshold. By one block.
-__device__ inline void stream_tile(const SelectArgs& a, std::uint32_t segment,
+__device__ inline TileWalk walk_of(const SelectArgs& a, std::uint32_t segment,
                                    std::uint32_t tile) {
   const Segment& s = a.segments[segment];
   Work& w = a.works[segment];
   const std::uint32_t local = tile - a.first_tiles[segment];
   const std::uint64_t begin = std::uint64_t{local} * kTile;
-  const auto n = static_cast<std::uint32_t>(
-      min_of<std::uint64_t>(kTile, s.task.facts.n - begin));
   Source source = source_of(a, s, w);
   if (source.gradient != nullptr) source.gradient += begin;
   if (source.memory != nullptr) source.memory += begin;
-  const bool aligned = is_aligned(source.gradient) && is_aligned(source.memory);
-
-  TileData data;
-  load_tile(source, n, aligned, data);
-  Tile& out = a.tile[tile];
+  const Bracket bracket = w.bracket;
+  const std::uint32_t record = bracket.ties ? bracket.hi : bracket.lo;
   std::uint32_t* words = a.bad_bits + s.words + begin / 32;
-  const bool hides = w.settled != 0 && out.bad > 0;
-  const Masks m = masks_of(data, n, hides ? hidden_mask(words, n) : 0,
-                           w.bracket, sign_of(s));
-  const std::uint32_t gone = w.bracket.ties ? 0 : m.high;
-  keep_tile(source, n, aligned, data, gone, m.bad);
+  const bool hides = w.settled != 0 && a.tile[tile].bad > 0;
+  return {a,
+          s,
+          w,
+          source,
+          static_cast<std::uint32_t>(
+              min_of<std::uint64_t>(kTile, s.task.facts.n - begin)),
+          is_aligned(source.gradient) && is_aligned(source.memory),
+          bracket,
+          record,
+          min_of(min_of(bracket.lo, record), kInfKey),
+          sign_of(s),
+          w.shift,
+          a.cut_bins + std::size_t{segment} * kCutBins,
+          s.task.base + static_cast<std::uint32_t>(begin),
+          s.slots + std::uint64_t{local} * s.tile_slots,
+          s.tile_slots,
+          hides ? words : nullptr,
+          w.round == 0 ? words : nullptr};
+}
 
-  const Places places = places_of(m.hit);
-  const std::uint64_t offset = place_list(s, w, local, places.total);
-  record_tile(a, data, m, places, offset,
-              s.task.base + static_cast<std::uint32_t>(begin), w,
-              a.cut_bins + std::size_t{segment} * kCutBins);
-  if (offset == kUnrecorded && source.memory != nullptr) {
-    // What no list holds must not leave the memory.
-#pragma unroll
-    for (unsigned j = 0; j < kQuads; ++j) {
-#pragma unroll
-      for (unsigned c = 0; c < 4; ++c) {
-        if ((gone >> (4 * j + c) & 1U) != 0) {
-          source.memory[quad_at(j) + c] = data.acc[j][c];
-        }
-      }
+// One tile of a segment that looks for a threshold. By one warp.
+__device__ inline void stream_tile(const SelectArgs& a, std::uint32_t segment,
+                                   std::uint32_t tile, Totals& totals) {
+  TileWalk t = walk_of(a, segment, tile);
+  const bool first = t.w.round == 0;
+  if (t.s.task.memory == nullptr && first) {
+    const double mass = warp_sum(walk_rows<false, true>(t));
+    if (lane() == 0) a.tile_mass[tile] = mass;
+  } else if (is_plain(t.source)) {
+    walk_rows<true, false>(t);
+  } else {
+    walk_rows<false, false>(t);
+  }
+  std::uint64_t offset = t.offset;
+  if (t.recorded > t.room) {
+    __syncwarp();
+    offset = kUnrecorded;
+    unsigned long long before = 0;
+    if (lane() == 0) {
+      before =
+          atomicAdd(&t.w.spilled, static_cast<unsigned long long>(t.recorded));
+    }
+    before = __shfl_sync(kAll, before, 0);
+    if (before + t.recorded <= t.s.room) {
+      offset = t.s.spill + before;
+      spill_tile(t, offset);
+    } else {
+      unrecord_tile(t);
     }
   }
-  // Fields of 13 bits would do: 4096 elements.
-  const auto counted = block_sum<unsigned long long>(
-      static_cast<unsigned long long>(__popc(m.high)) |
-      static_cast<unsigned long long>(__popc(m.tie)) << 20 |
-      static_cast<unsigned long long>(__popc(m.bad)) << 40);
-  const auto high = static_cast<std::uint32_t>(counted & 0xfffffU);
-  const auto ties = static_cast<std::uint32_t>(counted >> 20 & 0xfffffU);
-  const auto bad = static_cast<std::uint32_t>(counted >> 40);
-  if (w.round == 0 && bad > 0) hide(words, n, m.bad);
-  if (s.task.memory == nullptr && w.round == 0) {
-    double mass = 0;
-#pragma unroll
-    for (unsigned j = 0; j < kQuads; ++j) {
-#pragma unroll
-      for (unsigned c = 0; c < 4; ++c) {
-        const bool counts =
-            quad_at(j) + c < n && (m.bad >> (4 * j + c) & 1U) == 0;
-        if (counts) mass += fabs(static_cast<double>(data.acc[j][c]));
-      }
-    }
-    mass = block_sum(mass);
-    if (threadIdx.x == 0) a.tile_mass[tile] = mass;
+  if (lane() == 0) {
+    Tile& out = a.tile[tile];
+    out.recorded = t.recorded;
+    out.ties = t.ties;
+    out.offset = offset;
+    if (first) out.bad = t.bad;
   }
-  if (threadIdx.x != 0) return;
-  out.recorded = places.total;
-  out.ties = ties;
-  out.offset = offset;
-  if (w.round == 0) {
-    out.bad = bad;
-    if (bad > 0) atomicAdd(&w.nonfinite, static_cast<unsigned long long>(bad));
-  }
-  if (places.total > 0) {
-    atomicAdd(&w.recorded, static_cast<unsigned long long>(places.total));
-  }
-  if (high > 0) atomicAdd(&w.high, static_cast<unsigned long long>(high));
-  if (ties > 0) atomicAdd(&w.ties, static_cast<unsigned long long>(ties));
+  totals.recorded += t.recorded;
+  totals.high += t.high;
+  totals.ties += t.ties;
+  if (first) totals.bad += t.bad;
 }
 
 // One tile of a segment whose entries have been drawn: acc goes to the memory,
-// and marks of elements that are not finite go.
+// and marks of elements that are not finite go. By one block.
 __device__ inline void stream_listed(const SelectArgs& a, std::uint32_t segment,
                                      std::uint32_t tile) {
   const Segment& s = a.segments[segment];
@@ -364,15 +403,29 @@ __device__ inline void stream_listed(const SelectArgs& a, std::uint32_t segment,
 }
 
 __device__ inline void stream_all(const SelectArgs& a) {
-  for (std::uint32_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+  Totals totals;
+  std::uint32_t last = a.count;  // the segment that they are of
+  for (std::uint32_t tile = blockIdx.x * kWarps + warp(); tile < a.tiles;
+       tile += gridDim.x * kWarps) {
     const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
     const Work& w = a.works[segment];
-    if (w.streaming == 0 || w.by_rows != 0) continue;
-    if (a.segments[segment].task.kind == SelectKind::kListed) {
-      stream_listed(a, segment, tile);
-    } else {
-      stream_tile(a, segment, tile);
+    if (w.streaming == 0 || w.open == 0) continue;
+    if (segment != last && last < a.count) {
+      totals.flush(a.works[last]);
+      totals = {};
     }
+    last = segment;
+    stream_tile(a, segment, tile, totals);
+  }
+  if (last < a.count) totals.flush(a.works[last]);
+  if (!a.draws) return;
+  for (std::uint32_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
+    const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
+    if (a.segments[segment].task.kind != SelectKind::kListed ||
+        a.works[segment].streaming == 0) {
+      continue;
+    }
+    stream_listed(a, segment, tile);
     __syncthreads();
   }
 }

@@ -1,5 +1,7 @@
 #include "sluice/torch/train/adapter.h"
 
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
@@ -18,12 +20,24 @@ struct AutogradAdapter::Hook final
   std::size_t index;
 };
 
+namespace {
+
+// When what torch has enqueued so far has made the tensor.
+Event event_after(const torch::Tensor& tensor) {
+  const torch::Device device = tensor.device();
+  if (device.is_cpu()) return {};
+  const auto event = std::make_shared<c10::Event>(device.type());
+  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  return cuda_event(event, event->eventId());
+}
+
+}  // namespace
+
 AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
                                  bool stage, std::chrono::nanoseconds timeout)
     : sync_(&sync),
       parameters_(std::move(parameters)),
       announced_(parameters_.size(), false) {
-  for (const NamedTensor& p : parameters_) stage = stage || !p.tensor.is_cpu();
   if (stage) {
     stage_ = std::make_unique<HostStage>(
         parameters_,
@@ -85,7 +99,7 @@ void AutogradAdapter::announce(std::size_t i) {
   if (stage_ != nullptr) {
     stage_->fetch(i);
   } else if (sync_ != nullptr) {
-    sync_->ready(i, view_of(gradient));
+    sync_->ready(i, view_of(gradient), event_after(gradient));
   }
 }
 

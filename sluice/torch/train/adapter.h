@@ -8,10 +8,10 @@ namespace sluice {
 // Hands gradients to a GradientSync as backward makes them, by hooks on torch's
 // accumulators; the i-th parameter is the i-th tensor of the sync.
 //
-// Parameters are fp32 without gaps, in any order of dimensions. Those of a
-// device go through host memory, for that is where the sync works, each within
-// `timeout`; `stage` sends those of the host the same way. Both must outlive
-// it.
+// Parameters are fp32 without gaps, in any order of dimensions. The sync's
+// backend reads gradients where they are, behind an event of torch's stream
+// where that is a GPU's; with `stage` they go through host memory, each within
+// `timeout`. Both must outlive it.
 class AutogradAdapter {
  public:
   AutogradAdapter(GradientSync& sync, NamedTensors parameters,

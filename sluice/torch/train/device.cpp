@@ -56,7 +56,7 @@ std::string describe_device(const TrainConfig& config,
       config.deterministic == "on" ? ", deterministic" : "",
       through_host
           ? "; gradients go through host memory, where they are selected"
-          : "; gradients stay there");
+          : "; gradients are selected there");
 }
 
 void with_memory(const torch::Device& device,

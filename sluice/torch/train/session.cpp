@@ -127,7 +127,11 @@ void Session::make_model(bool as_device) {
 }
 
 void Session::make_parts() {
-  backend = make_cpu_backend({threads, ""});
+  // A build without CUDA selects GPU gradients in host memory.
+  const bool on_gpu =
+      !device.is_cpu() && cuda_problem(device.index()).empty();
+  backend = on_gpu ? make_cuda_backend({device.index()})
+                   : make_cpu_backend({threads, ""});
   SyncOptions how;
   how.plan = model.plan;
   how.seed = static_cast<std::uint64_t>(config.seed);
@@ -146,7 +150,8 @@ void Session::make_parts() {
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
   adapter = alone ? std::make_unique<AutogradAdapter>(model.parameters)
                   : std::make_unique<AutogradAdapter>(*sync, model.parameters,
-                                                      false, comm.timeout());
+                                                      goes_through_host(),
+                                                      comm.timeout());
   optimizer = make_optimizer(config.optimizer, model.parameters);
   LrContext context;
   context.base = config.lr;

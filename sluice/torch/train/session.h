@@ -51,6 +51,10 @@ class Session {
   torch::Device device = torch::kCPU;
   bool beside = false;  // the device computes while the host does other things
   bool alone = false;   // nothing is exchanged: gradients stay on the device
+  // The device's gradients are selected and summed in host memory.
+  bool goes_through_host() const {
+    return !device.is_cpu() && backend->is_host();
+  }
   std::unique_ptr<BatchFeed> feed;
   PlannedModel model;
   DensitySchedule density_schedule;
