@@ -11,8 +11,9 @@ import re
 import signal
 import time
 
-from faults_test import SOON, FaultTest, ranks_of
+from faults_test import SOON, FaultTest
 from harness import main
+from processes import ranks_of
 from train_test import SMALL
 
 LAST = 240
