@@ -1,0 +1,107 @@
+"""Scenarios between hosts: tools/netlab and tools/slurmlab, on one machine."""
+
+import os
+import signal
+import subprocess
+import time
+
+import faults
+from job import HANG, ROOT, Skipped, check, same_bits
+from processes import marked, rank_of, send
+
+CANNOT_RUN_HERE = 4
+HOSTS = 3
+TIMEOUT = 6
+
+
+class Lab:
+    """One of the two, up while a scenario runs."""
+
+    def __init__(self, tool, *options):
+        self.tool, self.name, self.options = str(ROOT / "tools" / tool), f"soak-{os.getpid()}", options
+
+    def __enter__(self):
+        made = subprocess.run([self.tool, "up", "--name", self.name, *self.options], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=HANG)
+        if made.returncode == CANNOT_RUN_HERE:
+            raise Skipped(made.stderr.strip())
+        check(made.returncode == 0, f"{self.tool} up: {made.stderr}")
+        return self
+
+    def __exit__(self, *_):
+        subprocess.run([self.tool, "down", "--name", self.name], stdin=subprocess.DEVNULL, capture_output=True,
+                       timeout=HANG)
+
+    def job(self, scenario, *run, **how):
+        """A run that the lab starts, not the program, and the run that its bits are known from."""
+        return scenario.bits_job(HOSTS, "--timeout", TIMEOUT, least=HOSTS, engine=(), **how,
+                                 command=(self.tool, "run", "--name", self.name, "-n", HOSTS, *run, "--"))
+
+
+def link(scenario):
+    """The link of a host is down for a while, or for good."""
+    chance = scenario.chance
+    with Lab("netlab", "--hosts", str(HOSTS), "--rate", "10mbit", "--no-check") as lab:
+        # The network is slow by itself.
+        job, reference = lab.job(scenario, "--grace", 1, net=("--log-every", 2))
+        job.start()
+        faults.at_random(job, chance, starts=False, soon=1)
+        rank = chance.randrange(HOSTS)
+        seconds = chance.choice((chance.uniform(0.1, 2), chance.uniform(10, 14), HANG))
+
+        def set_link(state):
+            done = subprocess.run(["ip", "-n", f"{lab.name}-head", "link", "set", f"port{rank + 1}", state],
+                                  capture_output=True, text=True)
+            check(done.returncode == 0, done.stderr)
+
+        scenario.say(f"link of rank {rank} down for {'good' if seconds == HANG else f'{seconds:.1f} s'}")
+        start = time.monotonic()
+        set_link("down")
+        faults.sleep(job, seconds)
+        until = time.monotonic() - start
+        set_link("up")
+        status, _ = job.wait()
+        if seconds < 3:
+            check(status == 0, f"a short break must not matter: {job.errors()}")
+        elif status != 0:
+            check(f"rank {rank} " in job.errors(), f"rank {rank} must be named: {job.errors()}")
+            scenario.measured("link down for good" if seconds == HANG else "link down for 10 to 14 s",
+                              until if seconds == HANG else time.monotonic() - start)
+        job.all_gone()
+        if status != 0:
+            job.finish()
+        same_bits(job, reference)
+
+
+def slurm(scenario):
+    """A job of srun is told to stop, cancelled, or loses a rank."""
+    chance = scenario.chance
+    with Lab("slurmlab") as lab:
+        job, reference = lab.job(scenario)
+        job.start()
+        faults.at_random(job, chance, starts=False)
+        how = chance.choice(("--signal=TERM", "", "kill"))
+        scenario.say(f"scancel {how}" if how != "kill" else "kill of a rank")
+        start = time.monotonic()
+        if how == "kill":
+            ranks = [pid for pid in marked(job.mark()) if is_rank(pid)]
+            if ranks and send(chance.choice(sorted(ranks)), signal.SIGKILL):
+                scenario.kills += 1
+        else:
+            env = {**os.environ, "SLURM_CONF": f"/run/sluice-slurmlab/{lab.name}/slurm.conf"}
+            subprocess.run(["scancel", *filter(None, [how]), "--partition=lab"], env=env, timeout=60)
+        status, _ = job.wait()
+        scenario.measured({"--signal=TERM": "scancel --signal=TERM", "": "scancel"}.get(how, "rank of srun killed"),
+                          time.monotonic() - start)
+        if how == "--signal=TERM":
+            check(status == 0, f"a stop is no failure, status {status}: {job.errors()}")
+        job.all_gone()
+        job.finish()
+        same_bits(job, reference)
+
+
+def is_rank(pid):
+    try:
+        return rank_of(pid) is not None
+    except (FileNotFoundError, ProcessLookupError):
+        return False
