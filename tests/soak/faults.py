@@ -54,6 +54,11 @@ def kill_rank(job, chance):
     return pid is not None and send(pid, signal.SIGKILL)
 
 
+def goes_on_by_itself(job):
+    """Then the time until its end is not that of the fault."""
+    return "going on from" in job.errors()
+
+
 def stop(job, chance, scenario):
     """SIGTERM or SIGINT, once or twice, to the launcher, a rank or mpirun; waits for the end."""
     number = chance.choice((signal.SIGTERM, signal.SIGINT))
@@ -75,7 +80,8 @@ def stop(job, chance, scenario):
     # Where mpirun is told twice it kills the ranks, and where one comes before they listen they end by it.
     if whom == "launcher":
         check(status in (0, 1, -number), f"stopped with status {status}: {job.errors()}")
-    scenario.measured(f"stop of the {whom}", seconds)
+    if not goes_on_by_itself(job):
+        scenario.measured(f"stop of the {whom}", seconds)
 
 
 def kill_launcher(job, chance, scenario):
@@ -88,4 +94,5 @@ def kill_launcher(job, chance, scenario):
     start = time.monotonic()
     job.wait()
     job.all_gone()
-    scenario.measured(f"SIGKILL of the {whom}", time.monotonic() - start)
+    if not goes_on_by_itself(job):
+        scenario.measured(f"SIGKILL of the {whom}", time.monotonic() - start)

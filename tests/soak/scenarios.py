@@ -49,7 +49,8 @@ def kill_ranks(scenario, job, most):
     chance = scenario.chance
     job.start()
     for _ in range(chance.randint(1, most)):
-        moment = faults.at_random(job, chance)
+        # Half of them when something has been saved, for starting takes as long as training here.
+        moment = faults.at_random(job, chance, starts=chance.random() < 0.5)
         before = job.errors().count("going on from")
         patient = chance.random() < 0.5
         start = time.monotonic()
@@ -81,7 +82,7 @@ def shrink(scenario):
     # One seed, in the middle: an outlier is then a fault and no chance.
     seed = sorted(undisturbed, key=undisturbed.get)[len(undisturbed) // 2]
     scenario.say(f"{workers} ranks, seed {seed}")
-    job = scenario.job(workers, (*LOSS, *SLOW, "--seed", seed, "--checkpoint-every", 20, "--on-failure", "shrink"))
+    job = scenario.job(workers, (*LOSS, *SLOW, "--seed", seed, "--checkpoint-every", 10, "--on-failure", "shrink"))
     kill_ranks(scenario, job, workers - 2)
     done = job.summary()
     left = workers - job.errors().count("going on from")
@@ -282,6 +283,7 @@ def law(scenario):
 
 
 SCENARIOS = {f.__name__.replace("_", "-"): f for f in (
-    restart, shrink, stops, orphans, pause, intruder, moved, full_disk, slow_disk, mixed, law, labs.link, labs.slurm)}
+    restart, shrink, stops, orphans, pause, intruder, moved, full_disk, slow_disk, mixed, law, labs.link, labs.hosts,
+    labs.slurm)}
 # How often each comes in a round.
 DECK = [*SCENARIOS, "restart", "shrink", "stops", "mixed"]

@@ -62,7 +62,10 @@ std::vector<std::string> command_line(const MpirunJob& job) {
                                     "odls_base_sigkill_timeout",
                                     std::to_string(patience)};
   if (!job.hostfile.empty()) {
-    words.insert(words.end(), {"--hostfile", job.hostfile});
+    // What starts ranks on another host would otherwise end once they run, and
+    // nothing here would show whether they do.
+    words.insert(words.end(),
+                 {"--hostfile", job.hostfile, "--leave-session-attached"});
     for (const char* name : kRankOutputVariables) {
       words.insert(words.end(), {"-x", name});
     }
