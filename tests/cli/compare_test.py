@@ -11,7 +11,8 @@ import re
 import signal
 import xml.etree.ElementTree
 
-from harness import RunTest, children, main
+from harness import RunTest, main
+from processes import children
 
 # What it sends depends on nothing that is measured.
 JOB = ("--", "--model", "logistic", "--dataset", "synthetic:train=640,test=100", "--workers", 2, "--engine", "threads",

@@ -13,33 +13,15 @@ import signal
 import subprocess
 import time
 import unittest
-from pathlib import Path
 
-from harness import children, main
+from harness import main
+from processes import alive, children, ranks_of
 from train_test import SMALL, THREADS, TrainTest, small_files
 
 # Steps of some 20 ms, on a network that is emulated.
 SLOW = ("--net", "5ms,1Gbit", "--max-steps", 100000, "--checkpoint-every", 20, "--log-every", 2)
 # For what must end by itself: a hang, not a time, is what these tests look for.
 SOON = 60
-
-
-def alive(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except FileNotFoundError:
-        return False
-
-
-def ranks_of(run):
-    """By rank, of the job that a launcher has started."""
-    found = {}
-    for mpirun in children(run.pid):
-        for pid in children(mpirun):
-            for entry in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                if entry.startswith(b"OMPI_COMM_WORLD_RANK="):
-                    found[int(entry.split(b"=")[1])] = pid
-    return [found[r] for r in sorted(found)]
 
 
 class FaultTest(TrainTest):

@@ -67,14 +67,6 @@ def without(option, args):
     return args
 
 
-def children(pid):
-    """Processes that a process has started, by its main thread or another."""
-    found = []
-    for task in Path(f"/proc/{pid}/task").glob("*/children"):
-        found += map(int, task.read_text().split())
-    return found
-
-
 def needs_mpi(test):
     """Skips a test where the program cannot start ranks as processes."""
     def run(self):

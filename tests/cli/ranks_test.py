@@ -11,7 +11,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import COLLECTIVE, CliTest, SLUICE, children, main, needs_mpi, sluice
+from harness import COLLECTIVE, CliTest, SLUICE, main, needs_mpi, sluice
+from processes import children
 
 
 class Ranks(CliTest):

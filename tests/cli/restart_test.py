@@ -11,8 +11,9 @@ import re
 import signal
 import time
 
-from faults_test import SOON, FaultTest, ranks_of
+from faults_test import SOON, FaultTest
 from harness import main
+from processes import ranks_of
 from train_test import SMALL
 
 LAST = 240
@@ -59,6 +60,22 @@ class Kills(Restart):
         said = re.findall(r"going on from step (\d+) with 2 ranks \(restart (\d) of 10\)", errors)
         self.assertEqual([int(n) for _, n in said], list(range(1, len(said) + 1)), errors)
         self.assertGreaterEqual(len(said), 1)
+
+    def test_goes_on_if_killed_before_all_have_started(self):
+        for i in range(4):
+            with self.subTest(i=i):
+                out = f"a{i}"
+                run = self.start(*SMALL, *JOB, "--max-steps", 3, "--out", out, "--on-failure", "restart")
+                ranks = []
+                while not ranks:
+                    try:
+                        ranks = ranks_of(run)
+                    except (FileNotFoundError, ProcessLookupError):
+                        continue
+                os.kill(ranks[0], signal.SIGKILL)
+                _, errors = self.end(run, 2 * SOON)
+                self.assertEqual(run.returncode, 0, errors)
+                self.assertEqual(self.summary(out)["steps"], 3)
 
     def test_goes_on_with_one_fewer(self):
         run = self.begin("a", *JOB, "--on-failure", "shrink")

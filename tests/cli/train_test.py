@@ -16,6 +16,7 @@ import time
 import unittest
 from pathlib import Path
 
+from checkpoint_file import tensors
 from harness import SLUICE, RunTest, main
 
 # Small, and what it sends depends on nothing that is measured.
@@ -48,15 +49,8 @@ class TrainTest(RunTest):
         return path.read_text().strip() if path.exists() else ""
 
     def kept(self, run, step, tensor):
-        """The bytes of a tensor of rank 1; the format is in sluice/run/checkpoint.h."""
-        data = (self.folder / run / "checkpoints" / f"step-{step:08}" / "rank-1.ckpt").read_bytes()
-        size = struct.unpack_from("<Q", data, 16)[0]
-        for entry in json.loads(data[32:32 + size])["tensors"]:
-            if entry["name"] == tensor:
-                width = {"float32": 4, "float64": 8, "uint8": 1}[entry["dtype"]]
-                begin = 32 + size + entry["offset"]
-                return data[begin:begin + width * entry["dims"][0]]
-        self.fail(f"no tensor {tensor}")
+        """The bytes of a tensor of rank 1."""
+        return tensors(self.folder / run / "checkpoints" / f"step-{step:08}" / "rank-1.ckpt")[tensor]
 
 
 class Recipes(TrainTest):

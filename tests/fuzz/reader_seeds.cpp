@@ -81,6 +81,13 @@ int main(int argc, char** argv) {
     line.kind = kind;
     writer.add("metrics", to_json(line));
   }
+  for (const char* files :
+       {"", R"("model.ckpt": "5ad000000000bb01")",
+        R"("model.ckpt": "0000000000000001", "rank-0.ckpt": "ff")"}) {
+    std::string manifest = R"({"version": 1, "run": "00112233445566aa", )";
+    manifest.append(R"("step": 20, "ranks": 2, "files": {)");
+    writer.add("manifest", manifest.append(files).append("}}"));
+  }
   writer.add("npy", npy("(3,)", "False", 3));
   writer.add("npy", npy("(2, 3, 2)", "True", 12));
   for (const std::string_view origin : {kOrigin, std::string_view()}) {

@@ -126,6 +126,7 @@ void run_mpi_rank(const LaunchOptions& options,
   } catch (const std::exception& e) {
     leave(rank, e);
   }
+  mark_as_done();
 }
 
 // A rank that only lost another knows less than one that failed by itself.

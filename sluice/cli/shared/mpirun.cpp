@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -61,7 +62,10 @@ std::vector<std::string> command_line(const MpirunJob& job) {
                                     "odls_base_sigkill_timeout",
                                     std::to_string(patience)};
   if (!job.hostfile.empty()) {
-    words.insert(words.end(), {"--hostfile", job.hostfile});
+    // What starts ranks on another host would otherwise end once they run, and
+    // nothing here would show whether they do.
+    words.insert(words.end(),
+                 {"--hostfile", job.hostfile, "--leave-session-attached"});
     for (const char* name : kRankOutputVariables) {
       words.insert(words.end(), {"-x", name});
     }
@@ -136,6 +140,7 @@ class Job {
       : mpirun_(mpirun),
         deadline_(how.deadline),
         impatient_(how.impatient),
+        ranks_(how.hostfile.empty() ? how.ranks : 0),
         outputs_(outputs) {}
 
   // Returns the status of wait().
@@ -144,6 +149,7 @@ class Job {
     seen_ = Clock::now();
     while (waitpid(mpirun_, &status, WNOHANG) == 0) {
       const Children ranks = children_of(mpirun_);
+      marks_ = outputs_.marks();
       started_ = started_ || ranks.any;
       look_for_silent_death(ranks);
       if (!started_ || !ranks.running.empty()) seen_ = Clock::now();
@@ -157,6 +163,7 @@ class Job {
       end_what_is_left(ranks);
     }
     outputs_.forward();
+    marks_ = outputs_.marks();
     remove_files_of(mpirun_);
     return status;
   }
@@ -166,6 +173,7 @@ class Job {
   bool killed() const { return killed_; }
   // A rank has ended before any had said why it fails or was told to stop.
   bool silent_death() const { return silent_; }
+  std::size_t told() const { return marks_.told; }
 
  private:
   void stop(const Children& ranks) {
@@ -174,11 +182,26 @@ class Job {
     if (!started_) hurry(mpirun_);
   }
 
+  // Of those that were seen, and those that mpirun started and that ended
+  // before they were. On other hosts only mpirun's helpers are seen, which also
+  // end when all is well, shortly before it does.
   void look_for_silent_death(const Children& ranks) {
-    most_ = std::max(most_, ranks.running.size());
-    if (ranks.running.size() < most_ && stops_ == 0 && outputs_.told() == 0) {
+    const auto now = Clock::now();
+    pids_.insert(ranks.running.begin(), ranks.running.end());
+    if (pids_.empty() || ranks.running.size() + marks_.done >= expected(now)) {
+      missed_ = now;
+    }
+    const auto grace = ranks_ > 0 ? Clock::duration::zero() : kPatience;
+    if (now - missed_ > grace && stops_ == 0 && marks_.told == 0) {
       silent_ = true;
     }
+  }
+
+  // Ranks that must be there by now, or be done.
+  std::size_t expected(Clock::time_point now) {
+    if (begun_ == Clock::time_point() && !pids_.empty()) begun_ = now;
+    return now - begun_ < kPatience ? pids_.size()
+                                    : std::max(pids_.size(), ranks_);
   }
 
   void say_what_takes_long() {
@@ -196,10 +219,12 @@ class Job {
   // or a disk.
   void end_what_is_left(const Children& ranks) {
     // Nothing that the others could save is whole, and they hold the folder.
+    // Where one has told why it ends they may have a word to add.
+    const bool lost = stops_ == 0 && Clock::now() - missed_ > kGrace;
     for (const pid_t rank : ranks.running) {
-      if (silent_ && impatient_) kill(rank, SIGKILL);
+      if (impatient_ && (silent_ || lost)) kill(rank, SIGKILL);
     }
-    if (outputs_.told() == 0) return;
+    if (marks_.told == 0) return;
     const auto now = Clock::now();
     if (failed_ == Clock::time_point()) failed_ = now;
     const std::chrono::duration<double> late = now - failed_;
@@ -217,7 +242,12 @@ class Job {
   pid_t mpirun_;
   std::chrono::duration<double> deadline_;
   bool impatient_;
+  std::size_t ranks_;  // on this machine
   RankOutputs& outputs_;
+  RankOutputs::Marks marks_;
+  std::set<pid_t> pids_;       // of ranks, all that have been seen
+  Clock::time_point begun_;    // they were first seen
+  Clock::time_point missed_;   // none was, at that time
   Clock::time_point seen_;     // a rank
   Clock::time_point stopped_;  // told the ranks
   Clock::time_point failed_;   // the first rank
@@ -227,7 +257,6 @@ class Job {
   bool hurried_ = false;
   bool killed_ = false;
   bool silent_ = false;
-  std::size_t most_ = 0;  // ranks that have been seen together
 };
 
 // What mpirun's status says of a rank that has not said why it failed.
@@ -262,10 +291,9 @@ MpirunEnd run_under_mpirun(const MpirunJob& how) {
   const int status = job.run(signals);
   MpirunEnd end;
   end.stopped = job.told_to_stop();
-  end.died = job.silent_death();
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
     end.problem = concat("[launch] all of ", how.ranks, " ranks must end well",
-                         outputs.told() >= how.ranks ? "" : guess(status, job));
+                         job.told() >= how.ranks ? "" : guess(status, job));
   } else if (!outputs.problem().empty()) {
     end.problem = concat(
         "[launch] all ranks ended well, but standard output could not "
@@ -273,6 +301,12 @@ MpirunEnd run_under_mpirun(const MpirunJob& how) {
         outputs.problem());
     end.stopped = true;  // another time would change nothing
   }
+  // One that dies while the others are being started may not be missed by
+  // anybody; but then none has said why they failed. (Of other hosts only what
+  // starts ranks there is seen, which fails where a host cannot be reached.)
+  const bool unexplained = job.started() && how.hostfile.empty() &&
+                           job.told() == 0 && !end.problem.empty();
+  end.died = job.silent_death() || unexplained;
   return end;
 }
 

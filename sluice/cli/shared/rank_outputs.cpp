@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +21,8 @@ namespace {
 constexpr const char* kOutput = kRankOutputVariables[0];
 constexpr const char* kErrors = kRankOutputVariables[1];
 constexpr const char* kMarks = kRankOutputVariables[2];
+constexpr char kTold = '!';
+constexpr char kDone = '.';
 
 std::string named(int file) {
   return concat(host_name(), ":/proc/", getpid(), "/fd/", file);
@@ -55,11 +56,19 @@ void put(int file, const char* text) {
 }
 
 void on_crash(int number) {
-  put(crash_mark, "!");
+  [[maybe_unused]] const ssize_t n = write(crash_mark, &kTold, 1);
   put(STDERR_FILENO, "[launch] a rank has crashed: ");
   put(STDERR_FILENO, sigdescr_np(number));
   put(STDERR_FILENO, "\n");
   raise(number);
+}
+
+void put_mark(char mark) {
+  const int file = open_named(kMarks);
+  if (file < 0) return;
+  // If it does not arrive, the launcher says more than it needs to.
+  [[maybe_unused]] const ssize_t n = write(file, &mark, 1);
+  close(file);
 }
 
 void become_named(int fd, const char* variable) {
@@ -84,6 +93,7 @@ RankOutputs::RankOutputs() {
     setenv(names[i], named(file).c_str(), 1);
   }
   if (pipe2(marks_, O_CLOEXEC) == 0) {
+    fcntl(marks_[0], F_SETFL, O_NONBLOCK);
     setenv(kMarks, named(marks_[1]).c_str(), 1);
   }
 }
@@ -123,10 +133,14 @@ void RankOutputs::forward(const Outlet& outlet) {
   }
 }
 
-std::size_t RankOutputs::told() const {
-  int bytes = 0;
-  ioctl(marks_[0], FIONREAD, &bytes);
-  return static_cast<std::size_t>(bytes);
+RankOutputs::Marks RankOutputs::marks() {
+  char text[256];
+  ssize_t n = 0;
+  while (marks_[0] >= 0 && (n = read(marks_[0], text, sizeof(text))) > 0) {
+    seen_.told += static_cast<std::size_t>(std::count(text, text + n, kTold));
+    seen_.done += static_cast<std::size_t>(std::count(text, text + n, kDone));
+  }
+  return seen_;
 }
 
 bool has_rank_outputs() { return std::getenv(kErrors) != nullptr; }
@@ -136,11 +150,9 @@ void share_outputs() {
   become_named(STDERR_FILENO, kErrors);
 }
 
-void mark_as_told() {
-  const int file = open_named(kMarks);
-  // If it does not arrive, the launcher says more than it needs to.
-  if (file >= 0 && write(file, "!", 1) == 1) close(file);
-}
+void mark_as_told() { put_mark(kTold); }
+
+void mark_as_done() { put_mark(kDone); }
 
 void mark_crashes() {
   crash_mark = open_named(kMarks);

@@ -27,8 +27,13 @@ class RankOutputs {
   // What is wrong with standard output; empty: nothing.
   const std::string& problem() const { return problem_; }
 
-  // How many ranks have told why they failed.
-  std::size_t told() const;
+  // How many ranks have told why they failed, and how many have nothing left to
+  // do.
+  struct Marks {
+    std::size_t told = 0;
+    std::size_t done = 0;
+  };
+  Marks marks();
 
  private:
   struct Outlet {
@@ -39,6 +44,7 @@ class RankOutputs {
 
   Outlet outlets_[2];
   int marks_[2] = {-1, -1};
+  Marks seen_;
   std::string problem_;
 };
 
@@ -58,7 +64,11 @@ void share_outputs();
 // nobody need guess why it did.
 void mark_as_told();
 
-// The same for signals that end a program which has gone wrong; says so, too.
+// In such a rank, when all that is left is to end.
+void mark_as_done();
+
+// As mark_as_told(), for signals that end a program which has gone wrong; says
+// so, too.
 void mark_crashes();
 
 }  // namespace sluice
