@@ -83,7 +83,8 @@ ParamList params_of(TrainConfig& c) {
        "what collective auto chooses by: nominal numbers, ALPHA,RATE as in "
        "50us,1Gbit, or measured at the start, which does not repeat"},
       {"plan", &c.plan,
-       "what travels together: layerwise, single, size=BYTES or a plan.json"},
+       "what travels together: layerwise, single, size=BYTES or a plan.json; "
+       "auto: size=1M, on a GPU single"},
       {"dense", &c.dense, "names of tensors to keep dense; *, ? and commas"},
       {"no_feedback", &c.no_feedback, "names of tensors without a residual"},
       {"dense_below", &c.dense_below, "keep smaller tensors dense", 0, kMany},
@@ -187,9 +188,11 @@ DeviceChoice parse_device(std::string_view text) {
 }
 
 void choose_device(TrainConfig& config) {
-  const char* choice = parse_device(config.device).is_cpu ? "off" : "on";
+  const bool is_cpu = parse_device(config.device).is_cpu;
+  const char* choice = is_cpu ? "off" : "on";
   if (config.tf32 == "auto") config.tf32 = choice;
   if (config.channels_last == "auto") config.channels_last = choice;
+  if (config.plan == "auto") config.plan = is_cpu ? "size=1M" : "single";
 }
 
 Every parse_every(std::string_view field, std::string_view text) {

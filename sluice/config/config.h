@@ -34,7 +34,7 @@ struct TrainConfig {
   std::string collective = "auto";
   std::string dense_collective = "dense";
   std::string network = "nominal";
-  std::string plan = "size=1M";
+  std::string plan = "auto";  // see choose_device
   std::string dense;
   std::string no_feedback;
   std::int64_t dense_below = 0;
@@ -90,7 +90,8 @@ struct DeviceChoice {
 DeviceChoice parse_device(std::string_view text);
 
 // Puts what suits the device in place of "auto": TF32 and channels-last are on
-// for GPUs. Throws std::invalid_argument if there can be no such device.
+// for GPUs, and all sparse tensors travel together there, since the device and
+// the host wait for each other once per bucket. Throws std::invalid_argument if there can be no such device.
 void choose_device(TrainConfig& config);
 
 // "100" is every 100 steps, "2e" every 2 epochs, "30s" every 30 seconds, "" and

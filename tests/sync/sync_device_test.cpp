@@ -263,8 +263,7 @@ TEST_P(Replan, LosesNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Replan,
-                         ::testing::ValuesIn(device_names()),
+INSTANTIATE_TEST_SUITE_P(Backends, Replan, ::testing::ValuesIn(device_names()),
                          [](const auto& b) { return safe_name(b.param); });
 
 TEST(Replan, RefusesWhatDoesNotFit) {

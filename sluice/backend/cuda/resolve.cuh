@@ -362,23 +362,44 @@ __device__ inline void count_tiles(const SelectArgs& a) {
     count_tile(a, t);
   }
   __syncthreads();
-  if (threadIdx.x != 0 || range.begin == range.end) return;
-  std::uint32_t segment = segment_of(a.first_tiles, a.count, range.begin);
+  if (warp() != 0) return;
+  // 32 tiles at a time; what is carried is of the segment of the last.
+  std::uint32_t last = a.count;
   std::uint32_t take = 0;
   std::uint32_t at_cut = 0;
-  for (std::uint32_t tile = range.begin; tile < range.end; ++tile) {
-    while (segment + 1 < a.count && tile >= a.first_tiles[segment + 1]) {
-      ++segment;
-      take = at_cut = 0;
+  for (std::uint32_t at = range.begin; at < range.end; at += 32) {
+    const std::uint32_t tile = at + lane();
+    const bool inside = tile < range.end;
+    const std::uint32_t segment =
+        segment_of(a.first_tiles, a.count, min_of(tile, range.end - 1));
+    std::uint32_t sums[2] = {};
+    if (inside) {
+      sums[0] = a.tile[tile].take;
+      sums[1] = a.tile[tile].at_cut;
     }
-    Tile& t = a.tile[tile];
-    const std::uint32_t its_take = t.take;
-    const std::uint32_t its_cut = t.at_cut;
-    t.take = take;
-    t.at_cut = at_cut;
-    take += its_take;
-    at_cut += its_cut;
+    const std::uint32_t own[2] = {sums[0], sums[1]};
+    for (unsigned d = 1; d < 32; d *= 2) {
+      const std::uint32_t its = __shfl_up_sync(kAll, segment, d);
+      const std::uint32_t before[2] = {__shfl_up_sync(kAll, sums[0], d),
+                                       __shfl_up_sync(kAll, sums[1], d)};
+      if (lane() < d || its != segment) continue;
+      sums[0] += before[0];
+      sums[1] += before[1];
+    }
+    if (segment == last) {
+      sums[0] += take;
+      sums[1] += at_cut;
+    }
+    if (inside) {
+      a.tile[tile].take = sums[0] - own[0];
+      a.tile[tile].at_cut = sums[1] - own[1];
+    }
+    const int end = static_cast<int>(min_of(range.end - at, 32U)) - 1;
+    last = __shfl_sync(kAll, segment, end);
+    take = __shfl_sync(kAll, sums[0], end);
+    at_cut = __shfl_sync(kAll, sums[1], end);
   }
+  if (lane() != 0 || range.begin == range.end) return;
   a.tails[2 * blockIdx.x] = take;
   a.tails[2 * blockIdx.x + 1] = at_cut;
 }
@@ -432,14 +453,23 @@ __device__ inline void emit_marks(const SelectArgs& a, const Segment& s,
   const std::uint32_t count = words_in(s, begin);
   for (std::uint32_t at = 0; at < count; at += 32) {
     const std::uint32_t i = at + lane();
-    std::uint32_t word = i < count ? words[i] : 0;
+    const std::uint32_t word = i < count ? words[i] : 0;
     if (word != 0) words[i] = 0;
     unsigned total = 0;
-    std::uint64_t o =
-        out + warp_before(static_cast<unsigned>(__popc(word)), &total);
-    for (; word != 0; word &= word - 1, ++o) {
-      const std::uint64_t e = begin + std::uint64_t{i} * 32 +
-                              static_cast<unsigned>(__ffs(word)) - 1;
+    const unsigned before =
+        warp_before(static_cast<unsigned>(__popc(word)), &total);
+    // A lane per entry, so that their loads are under way together.
+    for (unsigned from = 0; from < total; from += 32) {
+      const unsigned entry = min_of(from + lane(), total - 1);
+      unsigned owner = 0;  // the last lane with no more entries before it
+      for (unsigned d = 16; d > 0; d /= 2) {
+        if (__shfl_sync(kAll, before, owner + d) <= entry) owner += d;
+      }
+      const std::uint32_t bits = __shfl_sync(kAll, word, owner);
+      const unsigned rank = entry - __shfl_sync(kAll, before, owner);
+      if (from + lane() >= total) continue;
+      const std::uint64_t e = begin + std::uint64_t{at + owner} * 32 +
+                              __fns(bits, 0, static_cast<int>(rank) + 1);
       float x;
       if (s.task.memory != nullptr) {
         x = s.task.memory[e];
@@ -447,8 +477,8 @@ __device__ inline void emit_marks(const SelectArgs& a, const Segment& s,
       } else {
         x = a.gamma * s.task.gradient[e];
       }
-      a.indices[o] = s.task.base + static_cast<std::uint32_t>(e);
-      a.values[o] = x;
+      a.indices[out + entry] = s.task.base + static_cast<std::uint32_t>(e);
+      a.values[out + entry] = x;
     }
     out += total;
   }

@@ -93,19 +93,21 @@ __device__ __forceinline__ void take_in(const Source& source,
                                         unsigned& bad,
                                         std::uint32_t (&keys)[kCount]) {
   float x[kCount];
+  float g[kCount];
 #pragma unroll
   for (unsigned j = 0; j < kCount; ++j) {
     const std::uint64_t e = i + j * step;
-    if (e < group.size && source.memory != nullptr) {
-      x[j] = source.memory[group.at(e)];
-    }
+    const bool inside = e < group.size;
+    const std::uint64_t at = group.at(inside ? e : 0);
+    x[j] = inside && source.memory != nullptr ? source.memory[at] : 0.0F;
+    g[j] = inside && source.gradient != nullptr ? source.gradient[at] : 0.0F;
   }
+  if (source.gradient != nullptr) {
 #pragma unroll
-  for (unsigned j = 0; j < kCount; ++j) {
-    const std::uint64_t e = i + j * step;
-    if (e >= group.size || source.gradient == nullptr) continue;
-    const float added = source.gamma * source.gradient[group.at(e)];
-    x[j] = source.memory == nullptr ? added : source.beta * x[j] + added;
+    for (unsigned j = 0; j < kCount; ++j) {
+      const float added = source.gamma * g[j];
+      x[j] = source.memory == nullptr ? added : source.beta * x[j] + added;
+    }
   }
 #pragma unroll
   for (unsigned j = 0; j < kCount; ++j) {

@@ -195,11 +195,20 @@ __device__ inline std::uint32_t sample_key(const SelectArgs& a,
     const std::uint32_t shift = above > 11 ? above - 11 : 0;
     for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
     __syncthreads();
-    for (std::uint64_t i = threadIdx.x; i < stored; i += kThreads) {
-      const std::uint32_t key = keys[i];
-      if (key >> above != prefix) continue;
+    const auto add = [&](std::uint32_t key) {
+      if (key >> above != prefix) return;
       atomicAdd(bins + (key >> shift & ((1U << (above - shift)) - 1)), 1U);
+    };
+    const auto* quads = reinterpret_cast<const uint4*>(keys);
+#pragma unroll 8
+    for (std::uint64_t i = threadIdx.x; i < stored / 4; i += kThreads) {
+      const uint4 four = quads[i];
+      add(four.x);
+      add(four.y);
+      add(four.z);
+      add(four.w);
     }
+    if (threadIdx.x < stored % 4) add(keys[stored / 4 * 4 + threadIdx.x]);
     __syncthreads();
     const Found found = find_bin(bins, kCutBins, left);
     left -= found.above;

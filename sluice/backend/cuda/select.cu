@@ -288,7 +288,7 @@ void Selector::plan(const SelectPass& pass) {
     const MostSampled sampled = most_sampled(task);
     s.keys = sizes_.keys;
     s.key_room = sampled.keys;
-    sizes_.keys += sampled.keys;
+    sizes_.keys += (sampled.keys + 3) / 4 * 4;  // read four at a time
     s.chunks = sizes_.chunks;
     sizes_.chunks += (sampled.elements + kChunk - 1) / kChunk;
     s.words = sizes_.words;

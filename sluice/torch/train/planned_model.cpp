@@ -57,8 +57,10 @@ void use_channels_last(const NamedTensors& parameters) {
 
 }  // namespace
 
-PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
+PlannedModel make_planned_model(const TrainConfig& asked, const Input& input,
                                 const torch::Device& device) {
+  TrainConfig config = asked;
+  choose_device(config);
   PlannedModel planned;
   planned.module =
       make_model(config.model, input, static_cast<std::uint64_t>(config.seed));

@@ -66,8 +66,8 @@ void Reporting::say_what_begins() {
     say("this run does not repeat bit for bit, since measured times decide how "
         "it sums; --network nominal --dense-collective dense does");
   }
-  const std::string how = describe_device(
-      s.config, s.device, !s.alone && s.goes_through_host());
+  const std::string how =
+      describe_device(s.config, s.device, !s.alone && s.goes_through_host());
   if (!how.empty()) say(how);
 }
 

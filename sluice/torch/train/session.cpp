@@ -126,10 +126,17 @@ void Session::make_model(bool as_device) {
   feed = std::make_unique<BatchFeed>(*loader, device, model.format);
 }
 
+// Processes that share a GPU take turns on it, and are done sooner when they
+// select on the host's cores (docs/benchmarks.md).
+bool Session::has_gpu_alone() const {
+  const std::size_t gpus =
+      parse_device(config.device).number ? 1 : torch::cuda::device_count();
+  return comm.local_size() <= gpus;
+}
+
 void Session::make_parts() {
-  // A build without CUDA selects GPU gradients in host memory.
-  const bool on_gpu =
-      !device.is_cpu() && cuda_problem(device.index()).empty();
+  const bool on_gpu = !device.is_cpu() && has_gpu_alone() &&
+                      cuda_problem(device.index()).empty();
   backend = on_gpu ? make_cuda_backend({device.index()})
                    : make_cpu_backend({threads, ""});
   SyncOptions how;
@@ -148,10 +155,10 @@ void Session::make_parts() {
     how.network = Network{link.alpha, link.beta};
   }
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
-  adapter = alone ? std::make_unique<AutogradAdapter>(model.parameters)
-                  : std::make_unique<AutogradAdapter>(*sync, model.parameters,
-                                                      goes_through_host(),
-                                                      comm.timeout());
+  adapter =
+      alone ? std::make_unique<AutogradAdapter>(model.parameters)
+            : std::make_unique<AutogradAdapter>(
+                  *sync, model.parameters, goes_through_host(), comm.timeout());
   optimizer = make_optimizer(config.optimizer, model.parameters);
   LrContext context;
   context.base = config.lr;

@@ -71,6 +71,7 @@ class Session {
   void compare_data();
   void make_model(bool as_device);
   void make_parts();
+  bool has_gpu_alone() const;
 };
 
 }  // namespace sluice
