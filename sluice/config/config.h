@@ -91,7 +91,8 @@ DeviceChoice parse_device(std::string_view text);
 
 // Puts what suits the device in place of "auto": TF32 and channels-last are on
 // for GPUs, and all sparse tensors travel together there, since the device and
-// the host wait for each other once per bucket. Throws std::invalid_argument if there can be no such device.
+// the host wait for each other once per bucket. Throws std::invalid_argument if
+// there can be no such device.
 void choose_device(TrainConfig& config);
 
 // "100" is every 100 steps, "2e" every 2 epochs, "30s" every 30 seconds, "" and
