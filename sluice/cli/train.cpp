@@ -89,6 +89,9 @@ void stop_on_signals() {
   action.sa_flags = SA_RESTART;
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGINT, &action, nullptr);
+  // What mpirun takes to ranks on other hosts, and schedulers send before the
+  // end of a job.
+  sigaction(SIGUSR1, &action, nullptr);
   // Whoever reads what a run says may leave before it ends.
   signal(SIGPIPE, SIG_IGN);
 }

@@ -91,7 +91,8 @@ def link(scenario):
 
 
 def hosts(scenario):
-    """The program itself starts ranks on other hosts, and nobody disturbs them."""
+    """The program itself starts ranks on other hosts, which are left alone or told to stop."""
+    chance = scenario.chance
     with netlab() as lab:
         names = scenario.folder / "hosts"
         names.write_text("".join(f"{lab.name}-h{i + 1} slots=1\n" for i in range(HOSTS)))
@@ -101,6 +102,16 @@ def hosts(scenario):
                "OMPI_MCA_oob_tcp_if_include": lab.subnet}
         job, reference = scenario.bits_job(HOSTS, "--timeout", TIMEOUT, "--hostfile", names, least=HOSTS, env=env,
                                            net=("--log-every", 2), command=(f"{state}/enter", f"{lab.name}-head"))
+        if chance.random() < 0.5:
+            job.start()
+            faults.at_random(job, chance, starts=False)
+            number = chance.choice((signal.SIGTERM, signal.SIGINT))
+            scenario.say(f"{number.name} to the launcher")
+            send(job.run.pid, number)
+            status, seconds = job.wait()
+            check(status == 0, f"a stop is no failure, status {status}: {job.errors()}")
+            scenario.measured("stop of ranks on other hosts", seconds)
+            job.all_gone()
         job.finish()
         job.all_gone()
         same_bits(job, reference)

@@ -9,10 +9,9 @@ namespace sluice::cuda {
 
 // Scratch of the passes of one stream.
 struct PassScratch {
-  Scratch partial;   // of norms
-  Scratch scales;    // one per tensor
-  Scratch dense;     // fp32 sums on their way to 16-bit tensors
-  Scratch counters;  // for results that nobody wants
+  Scratch partial;  // of norms
+  Scratch scales;   // one per tensor
+  Scratch dense;    // fp32 sums on their way to 16-bit tensors
 };
 
 void run_fill(cudaStream_t stream, float* target, std::size_t n, float value);

@@ -52,7 +52,7 @@ class Uploads {
     return static_cast<const T*>(copy(values.data(), values.size_bytes()));
   }
 
-  // Pinned memory to be written and then sent from, in one go.
+  // The same for bytes; returns where they are on the device.
   void* copy(const void* source, std::size_t bytes);
 
  private:

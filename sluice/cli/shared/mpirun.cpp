@@ -178,8 +178,13 @@ class Job {
  private:
   void stop(const Children& ranks) {
     if (++stops_ == 1) stopped_ = Clock::now();
-    for (const pid_t rank : ranks.running) kill(rank, SIGTERM);
-    if (!started_) hurry(mpirun_);
+    if (ranks_ > 0) {
+      for (const pid_t rank : ranks.running) kill(rank, SIGTERM);
+    } else if (stops_ < 3) {
+      // Its children only started the ranks; this it takes to them.
+      kill(mpirun_, SIGUSR1);
+    }
+    if (!started_ || (ranks_ == 0 && stops_ >= 3)) hurry(mpirun_);
   }
 
   // Of those that were seen, and those that mpirun started and that ended
@@ -242,7 +247,7 @@ class Job {
   pid_t mpirun_;
   std::chrono::duration<double> deadline_;
   bool impatient_;
-  std::size_t ranks_;  // on this machine
+  std::size_t ranks_;  // on this machine; 0: on others
   RankOutputs& outputs_;
   RankOutputs::Marks marks_;
   std::set<pid_t> pids_;       // of ranks, all that have been seen
