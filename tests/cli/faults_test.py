@@ -121,6 +121,17 @@ class Stops(FaultTest):
                 os.kill(ranks_of(run)[rank], signal.SIGTERM)
                 self.check_saved(run, f"r{rank}", step)
 
+    def test_an_mpirun_of_the_users_own(self):
+        env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        run = subprocess.Popen(["mpirun", "-n", "2", "--oversubscribe", *self.command(*SMALL, *SLOW, "--out", "own")],
+                               cwd=self.folder, stdin=subprocess.DEVNULL, text=True, env=env, stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE)
+        self.addCleanup(lambda: (run.poll() is None and run.kill(), run.communicate()))
+        self.wait_for(lambda: self.latest("own") or run.poll() is not None)
+        step = self.step("own")
+        run.send_signal(signal.SIGUSR1)
+        self.check_saved(run, "own", step)
+
     def test_a_third_signal_ends_at_once(self):
         run = self.begin("a", "--engine", "threads", "--net", "300ms,1Gbit")
         for _ in range(3):
