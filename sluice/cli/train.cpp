@@ -273,6 +273,7 @@ Reached reached_in(const std::string& run) {
 
 void prepare_recovery(Options& o, const TrainConfig& config) {
   Recovery& how = o.launch.recovery;
+  if (!config.out.empty()) o.launch.lock = config.out + "/run.lock";
   if (how.on_failure == "stop") return;
   require(!config.out.empty(), "[train] --on-failure ", how.on_failure,
           " needs a run folder to go on from: --out RUN");

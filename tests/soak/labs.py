@@ -91,7 +91,7 @@ def link(scenario):
 
 
 def hosts(scenario):
-    """The program itself starts ranks on other hosts, which are left alone or told to stop."""
+    """The program itself starts ranks on other hosts, which are left alone, told to stop, or lose one of them."""
     chance = scenario.chance
     with netlab() as lab:
         names = scenario.folder / "hosts"
@@ -102,7 +102,8 @@ def hosts(scenario):
                "OMPI_MCA_oob_tcp_if_include": lab.subnet}
         job, reference = scenario.bits_job(HOSTS, "--timeout", TIMEOUT, "--hostfile", names, least=HOSTS, env=env,
                                            net=("--log-every", 2), command=(f"{state}/enter", f"{lab.name}-head"))
-        if chance.random() < 0.5:
+        how = chance.choice(("alone", "alone", "stop", "stop", "cut"))
+        if how == "stop":
             job.start()
             faults.at_random(job, chance, starts=False)
             number = chance.choice((signal.SIGTERM, signal.SIGINT))
@@ -111,6 +112,17 @@ def hosts(scenario):
             status, seconds = job.wait()
             check(status == 0, f"a stop is no failure, status {status}: {job.errors()}")
             scenario.measured("stop of ranks on other hosts", seconds)
+            job.all_gone()
+        if how == "cut":
+            job.start()
+            faults.at_random(job, chance, starts=False)
+            rank = chance.randrange(HOSTS)
+            scenario.say(f"host of rank {rank} is cut off")
+            Link(lab, rank).set("down")
+            status, seconds = job.wait()
+            check(status != 0, "ranks without one of them must fail")
+            scenario.measured("host cut off, launcher ended", seconds)
+            Link(lab, rank).set("up")
             job.all_gone()
         job.finish()
         job.all_gone()

@@ -191,6 +191,7 @@ void run_until_well(const LaunchOptions& options) {
   job.ranks = options.ranks();
   job.deadline = options.timeout;
   job.hostfile = options.hostfile;
+  job.lock = options.lock;
   job.impatient = how.on_failure != "stop";
   for (std::int64_t restarts = 0;; ++restarts) {
     const Reached before = how.reached ? how.reached() : Reached{};

@@ -42,6 +42,7 @@ struct LaunchOptions {
   std::string net;                      // see parse_link; empty: none
   double timeout = 60;                  // seconds; of every call
   std::string hostfile;                 // for mpirun, if it is started here
+  std::string lock;                     // a file that ranks renew; or none
   Recovery recovery;
 
   std::size_t ranks() const;

@@ -33,6 +33,8 @@ constexpr auto kGrace = std::chrono::seconds(1);
 // How long ranks may take to end, once a deadline has passed or been told.
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kSayAfter = std::chrono::seconds(10);
+// How long nobody may renew the lock: a disk may be slow.
+constexpr auto kSilence = std::chrono::seconds(120);
 
 std::vector<std::string> own_arguments() {
   std::ifstream file("/proc/self/cmdline", std::ios::binary);
@@ -141,6 +143,7 @@ class Job {
         deadline_(how.deadline),
         impatient_(how.impatient),
         ranks_(how.hostfile.empty() ? how.ranks : 0),
+        lock_(how.hostfile.empty() ? "" : how.lock),
         outputs_(outputs) {}
 
   // Returns the status of wait().
@@ -161,6 +164,7 @@ class Job {
         seen_ = Clock::now();
       }
       end_what_is_left(ranks);
+      end_what_does_not_live();
     }
     outputs_.forward();
     marks_ = outputs_.marks();
@@ -244,10 +248,40 @@ class Job {
     }
   }
 
+  void end_what_does_not_live() {
+    const auto now = Clock::now();
+    if (lock_.empty() || now - looked_ < kGrace) return;
+    looked_ = now;
+    std::ifstream file(lock_);
+    std::string text(std::istreambuf_iterator<char>(file), {});
+    if (text.empty() || text != beat_) {
+      beat_ = std::move(text);
+      beaten_ = now;
+      return;
+    }
+    const std::chrono::duration<double> still = now - beaten_;
+    if (still < kSilence + deadline_) return;
+    if (!hurried_) {
+      hurried_ = true;
+      std::fprintf(stderr,
+                   "[launch] no rank has renewed '%s' for %.0f s: they have "
+                   "ended, or no host can be reached; mpirun is ended\n",
+                   lock_.c_str(), still.count());
+      hurry(mpirun_);
+    } else if (still > kSilence + deadline_ + kPatience) {
+      killed_ = true;
+      kill(mpirun_, SIGKILL);
+    }
+  }
+
   pid_t mpirun_;
   std::chrono::duration<double> deadline_;
   bool impatient_;
   std::size_t ranks_;  // on this machine; 0: on others
+  std::string lock_;   // empty: not looked at
+  std::string beat_;   // what it was
+  Clock::time_point beaten_;
+  Clock::time_point looked_;
   RankOutputs& outputs_;
   RankOutputs::Marks marks_;
   std::set<pid_t> pids_;       // of ranks, all that have been seen

@@ -8,8 +8,11 @@ namespace sluice {
 
 struct MpirunJob {
   std::size_t ranks = 1;
-  double deadline = 60;    // seconds
-  std::string hostfile;    // mpirun's; empty: this machine
+  double deadline = 60;  // seconds
+  std::string hostfile;  // mpirun's; empty: this machine
+  // A file that ranks change every few seconds: of those on other hosts nothing
+  // else tells that they have ended where mpirun waits for a host that is gone.
+  std::string lock;
   bool impatient = false;  // a rank that dies ends all of them at once
   // Follow the arguments of this process, of which those in `without` are left
   // out.
@@ -29,7 +32,8 @@ struct MpirunEnd {
 //
 // A rank that dies is named by the others: mpirun lets them live until
 // `deadline` seconds have passed; what is still there some seconds after that
-// is ended, mpirun included. SIGINT, SIGTERM and SIGHUP go to the ranks. If
+// is ended, mpirun included, as it is when no rank has renewed `lock` for two
+// minutes and `deadline`. SIGINT, SIGTERM and SIGHUP go to the ranks. If
 // this process is killed, mpirun is, and the ranks end by themselves
 // (ParentWatch).
 MpirunEnd run_under_mpirun(const MpirunJob& job);
