@@ -67,10 +67,11 @@ bool is_sound(const FrameHeader& header, const Frame& frame) {
          header.checksum == checksum_of(header, frame.payload());
 }
 
-// What the process waits for, where a signal handler can read it: one of two
-// texts is always whole. Of ranks that are threads, the last one's.
+// What the process waits for or has failed with, where a signal handler can
+// read it: one of two texts is always whole. Of ranks that are threads, the
+// last one's.
 struct WaitNote {
-  char text[2][256] = {};
+  char text[2][512] = {};
   std::atomic<int> current{0};
   std::atomic<bool> wanted{false};
   std::mutex mutex;  // between writers
@@ -81,6 +82,7 @@ struct WaitNote {
     const std::size_t size = std::min(what.size(), sizeof(text[0]) - 1);
     std::memcpy(text[next], what.data(), size);
     text[next][size] = '\0';
+    if (size < what.size()) text[next][size - 1] = '\n';
     current.store(next);
   }
 };
@@ -310,6 +312,7 @@ void Communicator::barrier(std::uint64_t step) {
 void Communicator::rebuild() {
   ++epoch_;
   engine_->rebuild();
+  if (wait_note.wanted) wait_note.set("");
   failure_.reset();
   complaints_.clear();
   last_word_ = {};
@@ -440,7 +443,9 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
 }
 
 void Communicator::fail(std::size_t suspect, const std::string& message) {
-  wait_note.set("");
+  // The others leave in the same moment, upon which mpirun may end this process
+  // before it has told anybody.
+  if (wait_note.wanted) wait_note.set(message + "\n");
   failure_.emplace(message, rank(), suspect);
   throw CommError(*failure_);
 }

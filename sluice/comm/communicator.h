@@ -163,9 +163,10 @@ class Communicator {
   std::optional<CommError> failure_;
 };
 
-// From now on SIGTERM prints what the process was last waiting for before it
-// ends the process, unless the program has taken SIGTERM for itself. mpirun
-// sends one to the survivors of a rank that died.
+// From now on SIGTERM prints what the process is waiting for, or the error that
+// a communicator threw last, before it ends the process, unless the program has
+// taken SIGTERM for itself. mpirun sends one to the survivors of a rank that
+// died; one that prints its error by itself ignores SIGTERM from there on.
 void report_waits_on_sigterm();
 
 }  // namespace sluice

@@ -154,6 +154,16 @@ class Stops(FaultTest):
                 else:
                     self.assertEqual(run.returncode, -signal.SIGTERM)
 
+    def test_while_a_rank_is_lost(self):
+        """The other one is inside MPI_Init by then, where nothing tells it."""
+        run = self.start(*SMALL, *SLOW, "--engine", "mpi", "--out", "a")
+        self.wait_for(lambda: len(ranks_of(run)) == 2)
+        os.kill(ranks_of(run)[1], signal.SIGKILL)
+        run.send_signal(signal.SIGTERM)
+        _, errors = self.end(run)
+        self.assertEqual(run.returncode, 1, errors)
+        self.assertIn("stopped by a signal before they", errors)
+
 
 class Readers(FaultTest):
     """Who reads what a run says, or does not."""

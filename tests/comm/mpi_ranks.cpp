@@ -163,6 +163,7 @@ int main_of(int argc, char** argv) {
     run(comm, what, argc > 2 ? std::stoul(argv[2]) : 0);
     comm.finish();
   } catch (const std::exception& e) {
+    signal(SIGTERM, SIG_IGN);
     std::fprintf(stderr, "%s\n", e.what());
     std::fflush(stderr);
     _exit(1);  // MPI_Finalize would hang

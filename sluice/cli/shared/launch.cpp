@@ -84,6 +84,7 @@ void work_on(Communicator& comm,
 }
 
 [[noreturn]] void leave(std::int64_t rank, const std::exception& e) {
+  signal(SIGTERM, SIG_IGN);  // it would say the same once more
   std::fflush(stdout);
   mark_as_told();
   if (dynamic_cast<const SpokenFor*>(&e) != nullptr) {

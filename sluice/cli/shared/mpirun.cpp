@@ -227,14 +227,18 @@ class Job {
   // longer than their own deadline. What does is stopped, or hangs in a network
   // or a disk.
   void end_what_is_left(const Children& ranks) {
-    // Nothing that the others could save is whole, and they hold the folder.
-    // Where one has told why it ends they may have a word to add.
-    const bool lost = stops_ == 0 && Clock::now() - missed_ > kGrace;
-    for (const pid_t rank : ranks.running) {
-      if (impatient_ && (silent_ || lost)) kill(rank, SIGKILL);
-    }
-    if (marks_.told == 0) return;
     const auto now = Clock::now();
+    const bool lost = now - missed_ > kGrace;
+    // Nothing that the others could save is whole, and they hold the folder.
+    // Where one has told why it ends they may have a word to add; and a stop
+    // that came before a rank could take it has ended that one, for whom the
+    // others wait inside MPI_Init.
+    const bool useless = stops_ == 0 ? impatient_ && (silent_ || lost)
+                                     : ranks_ > 0 && marks_.told == 0 && lost;
+    for (const pid_t rank : ranks.running) {
+      if (useless) kill(rank, SIGKILL);
+    }
+    if (marks_.told == 0 && !silent_) return;
     if (failed_ == Clock::time_point()) failed_ = now;
     const std::chrono::duration<double> late = now - failed_;
     if (late < deadline_ + kPatience) return;
@@ -289,7 +293,7 @@ class Job {
   Clock::time_point missed_;   // none was, at that time
   Clock::time_point seen_;     // a rank
   Clock::time_point stopped_;  // told the ranks
-  Clock::time_point failed_;   // the first rank
+  Clock::time_point failed_;   // the first rank that did
   int stops_ = 0;
   bool started_ = false;
   bool said_ = false;
