@@ -7,13 +7,13 @@
 
 #include "sluice/backend/cpu/selector.h"
 #include "sluice/backend/exact.h"
-#include "sluice/core/hash.h"
+#include "sluice/backend/sample.h"
 #include "sluice/core/key.h"
 
 namespace sluice::cpu {
 namespace {
 
-constexpr std::size_t kLine = 16;               // elements of a 64-byte line
+constexpr std::size_t kLine = Sample::kLine;
 constexpr std::size_t kSampleChunk = 1U << 14;  // elements per sampling task
 constexpr std::size_t kScanChunk = 1U << 16;    // the same for a full scan
 
@@ -22,27 +22,6 @@ constexpr std::size_t kScanChunk = 1U << 16;    // the same for a full scan
 std::size_t scan_chunk(std::size_t n) {
   return std::max(kScanChunk, (n / 256 + kLine) / kLine * kLine);
 }
-
-bool scans_all(const Query& query, std::size_t n) {
-  return query.stride == 0 && query.sample * 2 >= n;
-}
-
-// Where the lines of a sample stand: one per stratum, jittered inside it. In
-// fixed point, since two 128-bit divisions per line cost more than the line.
-struct Lines {
-  Lines(const SegmentFacts& facts, std::size_t lines)
-      : seed(mix64(facts.seed ^ facts.tensor, facts.step)),
-        step((facts.n << kFraction) / lines),
-        room((step >> kFraction) >= kLine ? (step >> kFraction) - kLine + 1
-                                          : 1) {}
-  std::size_t operator()(std::size_t j) const {
-    return ((j * step) >> kFraction) + bounded(mix64(seed + j), room);
-  }
-  static constexpr unsigned kFraction = 20;
-  std::uint64_t seed;
-  std::uint64_t step;
-  std::uint64_t room;
-};
 
 void prefetch(const Source& source) {
   if (source.gradient != nullptr) __builtin_prefetch(source.gradient);
@@ -143,27 +122,16 @@ std::uint32_t nth_largest_key(std::uint32_t* keys, std::size_t m,
 
 void Selector::plan_sample(Work& work) {
   const SegmentFacts& facts = work.task->facts;
-  const Query& query = work.query;
+  const Sample sample(work.query, facts);
   work.first_chunk = chunks_.size();
   work.chunks = 0;
   work.answer = {};
-  std::size_t units = 0;      // lines, strided elements, or elements
-  std::size_t per_chunk = 0;  // units
-  std::size_t elements = 0;
-  if (query.stride > 0) {
-    units = query.start < facts.n
-                ? (facts.n - query.start + query.stride - 1) / query.stride
-                : 0;
-    per_chunk = kSampleChunk;
-    elements = units;
-  } else if (scans_all(query, facts.n)) {
-    units = elements = query.sample == 0 ? 0 : facts.n;
-    per_chunk = scan_chunk(facts.n);
-  } else {
-    units = query.sample / kLine;
-    per_chunk = kSampleChunk / kLine;
-    elements = units * kLine;
-  }
+  const std::size_t elements = sample.count;
+  const bool lines = sample.kind == Sample::kLines;
+  const std::size_t units = lines ? elements / kLine : elements;
+  const std::size_t per_chunk = sample.kind == Sample::kScan
+                                    ? scan_chunk(facts.n)
+                                    : kSampleChunk / (lines ? kLine : 1);
   work.answer.sampled = elements;
   const std::size_t scale = units == 0 ? 1 : elements / units;
   for (std::size_t begin = 0; begin < units; begin += per_chunk) {
@@ -262,22 +230,21 @@ void Selector::sample_chunk(Chunk& chunk) {
     histogram = histograms_.data() + (chunk.histogram - 1) * kHistogramBins;
     std::memset(histogram, 0, kHistogramBins * sizeof(std::uint32_t));
   }
-  if (scans_all(work.query, facts.n)) {
+  const Sample sample(work.query, facts);
+  if (sample.kind == Sample::kScan) {
     kernels_.statistics(work.source.at(chunk.begin), chunk.end - chunk.begin,
                         work.query.sums, keys, histogram, chunk.moments);
     return;
   }
-  if (work.query.stride > 0) {
-    const auto position = [&](std::size_t j) {
-      return work.query.start + j * work.query.stride;
-    };
-    sample_runs(kernels_, work.source, work.query.sums, 1, chunk.begin,
+  const auto run = [&](std::size_t length, const auto& position) {
+    sample_runs(kernels_, work.source, work.query.sums, length, chunk.begin,
                 chunk.end, position, keys, histogram, chunk.moments);
-    return;
+  };
+  if (sample.kind == Sample::kStrided) {
+    run(1, [&](std::size_t j) { return sample.at(j); });
+  } else {
+    run(kLine, [&](std::size_t j) { return sample.line(j); });
   }
-  const Lines position(facts, work.query.sample / kLine);
-  sample_runs(kernels_, work.source, work.query.sums, kLine, chunk.begin,
-              chunk.end, position, keys, histogram, chunk.moments);
 }
 
 const std::uint32_t* Selector::finish_sample(Work& work) {

@@ -2,55 +2,14 @@
 
 #include "sluice/backend/cuda/source.cuh"
 #include "sluice/backend/exact.h"
-#include "sluice/core/hash.h"
+#include "sluice/backend/sample.h"
 #include "sluice/sparsify/rules.h"
 
 // What the rules ask for before they propose a bracket.
 
 namespace sluice::cuda {
 
-inline constexpr std::uint32_t kLine = 16;
 inline constexpr std::uint32_t kChunk = 2048;  // elements of a sample per block
-
-// Which elements a query looks at; the same as the CPU's.
-struct Sample {
-  enum Kind : std::uint32_t { kNone, kScan, kStrided, kLines };
-  Kind kind = kNone;
-  std::uint64_t count = 0;
-  std::uint64_t start = 0;
-  std::uint64_t stride = 1;
-  std::uint64_t seed = 0;
-  std::uint64_t step = 0;
-  std::uint64_t room = 1;
-  static constexpr unsigned kFraction = 20;
-
-  SLUICE_HD Sample(const Query& query, const SegmentFacts& facts) {
-    if (query.stride > 0) {
-      kind = kStrided;
-      start = query.start;
-      stride = query.stride;
-      count = start < facts.n ? (facts.n - start + stride - 1) / stride : 0;
-    } else if (query.sample * 2 >= facts.n) {
-      kind = kScan;
-      count = query.sample == 0 ? 0 : facts.n;
-    } else if (query.sample >= kLine) {
-      kind = kLines;
-      const std::uint64_t lines = query.sample / kLine;
-      count = lines * kLine;
-      seed = mix64(facts.seed ^ facts.tensor, facts.step);
-      step = (facts.n << kFraction) / lines;
-      room = (step >> kFraction) >= kLine ? (step >> kFraction) - kLine + 1 : 1;
-    }
-  }
-
-  SLUICE_HD std::uint64_t at(std::uint64_t j) const {
-    if (kind == kScan) return j;
-    if (kind == kStrided) return start + j * stride;
-    const std::uint64_t line = j / kLine;
-    return ((line * step) >> kFraction) + bounded(mix64(seed + line), room) +
-           j % kLine;
-  }
-};
 
 __device__ inline Moments add_moments(Moments a, const Moments& b) {
   a.count += b.count;
