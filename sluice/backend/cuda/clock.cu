@@ -15,28 +15,20 @@ __global__ void spin_kernel(long long cycles) {
   }
 }
 
+__device__ void add(float4& r, const float4& g) {
+  const float4 x = r;
+  r = make_float4(x.x + g.x, x.y + g.y, x.z + g.z, x.w + g.w);
+}
+
 __global__ void add_once_kernel(float4* r, const float4* g, std::size_t n) {
   const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= n) return;
-  float4 x = r[i];
-  const float4 y = g[i];
-  x.x += y.x;
-  x.y += y.y;
-  x.z += y.z;
-  x.w += y.w;
-  r[i] = x;
+  if (i < n) add(r[i], g[i]);
 }
 
 __global__ void add_loop_kernel(float4* r, const float4* g, std::size_t n) {
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
        i < n; i += std::size_t{gridDim.x} * blockDim.x) {
-    float4 x = r[i];
-    const float4 y = g[i];
-    x.x += y.x;
-    x.y += y.y;
-    x.z += y.z;
-    x.w += y.w;
-    r[i] = x;
+    add(r[i], g[i]);
   }
 }
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "sluice/backend/cuda/resolve.cuh"
+#include "sluice/backend/cuda/emit.cuh"
 #include "sluice/backend/cuda/rows.cuh"
 #include "sluice/backend/cuda/select.h"
 #include "sluice/backend/cuda/stream.cuh"
