@@ -2,6 +2,7 @@
 // survive another trip.
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "readers.h"
@@ -10,13 +11,17 @@
 namespace {
 
 // The reader takes a folder, and a file in memory is in none.
+struct Folder {
+  Folder() {
+    sluice::fuzz::expect_that(mkdtemp(path.data()) != nullptr, "no folder");
+  }
+  ~Folder() { std::filesystem::remove_all(path); }
+  std::string path = "/dev/shm/manifest_fuzz-XXXXXX";  // mkdtemp's template
+};
+
 const std::string& folder() {
-  static const std::string path = [] {
-    char name[] = "/dev/shm/manifest_fuzz-XXXXXX";
-    sluice::fuzz::expect_that(mkdtemp(name) != nullptr, "no folder");
-    return std::string(name);
-  }();
-  return path;
+  static const Folder made;
+  return made.path;
 }
 
 }  // namespace
