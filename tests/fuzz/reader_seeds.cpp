@@ -7,6 +7,7 @@
 #include "sluice/config/config.h"
 #include "sluice/plan/plan.h"
 #include "sluice/run/metrics_file.h"
+#include "sluice/run/run_state.h"
 
 namespace {
 
@@ -88,6 +89,12 @@ int main(int argc, char** argv) {
     manifest.append(R"("step": 20, "ranks": 2, "files": {)");
     writer.add("manifest", manifest.append(files).append("}}"));
   }
+  RunState state;
+  state.run = "00112233445566aa";
+  state.plan = to_json(plan_of({{0, 1, 2}}), names);
+  state.schedule = {0.1, 0.01};
+  writer.add("model",
+             R"({"header": )" + to_json(state) + R"(, "tensors": []})" + "\n");
   writer.add("npy", npy("(3,)", "False", 3));
   writer.add("npy", npy("(2, 3, 2)", "True", 12));
   for (const std::string_view origin : {kOrigin, std::string_view()}) {
