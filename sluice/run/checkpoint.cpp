@@ -15,6 +15,7 @@
 #include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
 #include "sluice/run/atomic_file.h"
+#include "sluice/run/json_count.h"
 
 namespace sluice {
 namespace {
@@ -172,9 +173,12 @@ class Reader {
       check_json("header", {begin, text.size()});
       const auto json = nlohmann::json::parse(begin, begin + text.size());
       for (const auto& item : json.at("tensors")) {
-        StoredTensor tensor{
-            item.at("name"), item.at("dtype"), item.at("dims"), {}};
-        tensor.data = place(tensor, item.at("offset"));
+        StoredTensor tensor{item.at("name"), item.at("dtype"), {}, {}};
+        check(item.at("dims").is_array(), kNoCount);
+        for (const auto& dim : item.at("dims")) {
+          tensor.dims.push_back(static_cast<std::int64_t>(count(dim)));
+        }
+        tensor.data = place(tensor, count(item.at("offset")));
         tensors.push_back(std::move(tensor));
       }
       return json.at("header").dump();
@@ -205,6 +209,13 @@ class Reader {
            ok ? "" : "; use an older checkpoint");
   }
 
+  std::uint64_t count(const nlohmann::json& value) const {
+    const auto number =
+        count_in(value, 0, std::numeric_limits<std::int64_t>::max());
+    check(number.has_value(), kNoCount);
+    return *number;
+  }
+
   // Tensors lie one after another, so each offset is known beforehand.
   Bytes place(const StoredTensor& tensor, std::uint64_t offset) {
     std::uint64_t size = 0;
@@ -226,6 +237,8 @@ class Reader {
                        [](std::byte b) { return b == std::byte{0}; });
   }
 
+  static constexpr std::string_view kNoCount =
+      "must have tensors with whole dims and offsets; it is damaged";
   static constexpr std::string_view kDamaged =
       "must match its checksum; it is damaged";
 

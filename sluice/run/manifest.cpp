@@ -10,6 +10,7 @@
 #include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
 #include "sluice/run/atomic_file.h"
+#include "sluice/run/json_count.h"
 
 namespace sluice {
 namespace {
@@ -45,12 +46,10 @@ Origin origin_from(const Json& json) {
   const auto count = [&](const char* key, std::uint64_t least,
                          std::uint64_t most) {
     const Json& value = json.at(key);
-    const bool fits = value.is_number_unsigned() &&
-                      value.get<std::uint64_t>() >= least &&
-                      value.get<std::uint64_t>() <= most;
-    ensure(fits, "'", key, "' must be from ", least, " to ", most, ", is ",
-           value.dump());
-    return value.get<std::uint64_t>();
+    const auto number = count_in(value, least, most);
+    ensure(number.has_value(), "'", key, "' must be from ", least, " to ", most,
+           ", is ", value.dump());
+    return *number;
   };
   origin.step = count("step", 0, 1'000'000'000'000'000);
   origin.ranks = count("ranks", 1, 1'000'000);

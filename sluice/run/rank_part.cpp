@@ -5,6 +5,7 @@
 
 #include "sluice/core/ensure.h"
 #include "sluice/run/checkpoint.h"
+#include "sluice/run/json_count.h"
 
 namespace sluice {
 namespace {
@@ -55,11 +56,12 @@ std::vector<std::vector<T>> split(const std::vector<T>& all, const Json& sizes,
   std::vector<std::vector<T>> parts;
   auto from = all.begin();
   for (const Json& json : sizes) {
-    const auto size = json.get<std::ptrdiff_t>();
-    ensure(size >= 0 && size <= all.end() - from, "[resume] '", path,
-           "' has less than it says");
-    parts.emplace_back(from, from + size);
-    from += size;
+    const auto left = static_cast<std::uint64_t>(all.end() - from);
+    const auto size = count_in(json, 0, left);
+    ensure(size.has_value(), "[resume] '", path, "' has less than it says");
+    const auto end = from + static_cast<std::ptrdiff_t>(*size);
+    parts.emplace_back(from, end);
+    from = end;
   }
   return parts;
 }

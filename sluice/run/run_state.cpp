@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/core/ensure.h"
+#include "sluice/run/json_count.h"
 #include "sluice/run/manifest.h"
 
 namespace sluice {
@@ -18,12 +19,10 @@ std::uint64_t count_of(const Json& header, const std::string& path,
                        const char* key, std::uint64_t least,
                        std::uint64_t most) {
   const Json& value = header.at(key);
-  const bool fits = value.is_number_unsigned() &&
-                    value.get<std::uint64_t>() >= least &&
-                    value.get<std::uint64_t>() <= most;
-  ensure(fits, "[resume] '", path, "' must have '", key, "' from ", least,
-         " to ", most, ", has ", value.dump());
-  return value.get<std::uint64_t>();
+  const auto number = count_in(value, least, most);
+  ensure(number.has_value(), "[resume] '", path, "' must have '", key,
+         "' from ", least, " to ", most, ", has ", value.dump());
+  return *number;
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ RunState run_state_of(const Checkpoint& stored, const std::string& path) {
     // Null before the first evaluation.
     const Json best = header.value("best_accuracy", Json());
     if (best.is_number()) state.best_accuracy = best;
-    state.data = header.value("data", std::uint64_t{0});
+    if (header.contains("data")) state.data = count("data", 0, ~0ULL);
   } catch (const Json::exception& e) {
     ensure(false, "[resume] '", path,
            "' is not the checkpoint of a training run: ", e.what());

@@ -106,5 +106,14 @@ int main(int argc, char** argv) {
     }
     writer.add("checkpoint", part);
   }
+  for (const char* dims : {"1e123", "[1e123]", "[0.5]", "[-1]"}) {
+    writer.add(
+        "checkpoint",
+        std::string(R"(1{"header": {}, "tensors": [{"name": "residual",)")
+            .append(R"( "dtype": "float32", "dims": )")
+            .append(dims)
+            .append(R"(, "offset": 0}]})"
+                    "\n"));
+  }
   return writer.ok() ? 0 : 1;
 }

@@ -9,6 +9,7 @@
 #include "sluice/core/checksum.h"
 #include "sluice/core/json_check.h"
 #include "sluice/run/checkpoint.h"
+#include "sluice/run/json_count.h"
 
 namespace sluice::fuzz {
 namespace {
@@ -28,7 +29,8 @@ void append(std::string& to, const T& value) {
 std::size_t size_of(const nlohmann::json& tensor, std::size_t most) {
   std::uint64_t bytes = dtype_size(tensor.at("dtype").get<std::string>());
   for (const auto& dim : tensor.at("dims")) {
-    if (__builtin_mul_overflow(bytes, dim.get<std::uint64_t>(), &bytes)) break;
+    const std::uint64_t count = count_in(dim).value_or(0);
+    if (__builtin_mul_overflow(bytes, count, &bytes)) break;
   }
   return std::min<std::uint64_t>(bytes, most);
 }

@@ -77,7 +77,8 @@ TEST(RankPart, RefusesOtherTypesAndSizes) {
   EXPECT_CONTAINS(
       message_of<std::runtime_error>([&] { read_rank_part(path, {}, 0); }),
       "'residual' must be float32, is uint8");
-  for (const char* rules : {"[5]", "[-1, 5]", "[\"x\"]", "7"}) {
+  for (const char* rules :
+       {"[5]", "[-1, 5]", "[1.5]", "[1e300]", "[\"x\"]", "7"}) {
     write("float32", 4, 16, rules);
     EXPECT_THROW(read_rank_part(path, {}, 0), std::runtime_error) << rules;
   }
