@@ -258,21 +258,29 @@ class Job {
     looked_ = now;
     std::ifstream file(lock_);
     std::string text(std::istreambuf_iterator<char>(file), {});
-    if (text.empty() || text != beat_) {
+    if (text.empty() && beaten_ == Clock::time_point()) return;
+    if (text != beat_) {
       beat_ = std::move(text);
       beaten_ = now;
       return;
     }
+    // Who has given the folder back has nothing left to do but to end.
+    const bool over = text.empty();
     const std::chrono::duration<double> still = now - beaten_;
-    if (still < kSilence + deadline_) return;
+    const auto limit = deadline_ + (over ? kPatience : kSilence);
+    if (still < limit) return;
     if (!hurried_) {
       hurried_ = true;
       std::fprintf(stderr,
-                   "[launch] no rank has renewed '%s' for %.0f s: they have "
-                   "ended, or no host can be reached; mpirun is ended\n",
+                   over ? "[launch] '%s' was given back %.0f s ago, but mpirun "
+                          "has not ended: a host cannot be reached; mpirun is "
+                          "ended\n"
+                        : "[launch] no rank has renewed '%s' for %.0f s: they "
+                          "have ended, or no host can be reached; mpirun is "
+                          "ended\n",
                    lock_.c_str(), still.count());
       hurry(mpirun_);
-    } else if (still > kSilence + deadline_ + kPatience) {
+    } else if (still > limit + kPatience) {
       killed_ = true;
       kill(mpirun_, SIGKILL);
     }
