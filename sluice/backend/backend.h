@@ -82,6 +82,9 @@ struct CudaOptions {
   int device = 0;
 };
 
+// Of the toolkit that it was compiled with; empty if this build has none.
+std::string cuda_version();
+
 // Why that GPU cannot be used, in a sentence; empty if it can.
 std::string cuda_problem(int device = 0);
 

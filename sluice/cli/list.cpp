@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/build_info.h"
 #include "sluice/cli/shared/kinds.h"
 #include "sluice/codec/codec.h"
 #include "sluice/collective/sparse_allreduce.h"
@@ -25,6 +26,14 @@ std::vector<Description> describe_all(const Entries& entries) {
   return all;
 }
 
+std::vector<Description> describe_build() {
+  std::vector<Description> all;
+  for (const BuildPart& part : build_parts()) {
+    all.push_back({part.name, part.what, {}});
+  }
+  return all;
+}
+
 constexpr Kind kKinds[] = {
     {"sparsifiers", [] { return describe_all(sparsifiers()); }},
     {"feedback", [] { return describe_all(feedbacks()); }},
@@ -32,6 +41,7 @@ constexpr Kind kKinds[] = {
     {"collectives", [] { return describe_all(collectives()); }},
     {"schedules", &schedule_descriptions},
     {"exceptions", &exception_descriptions},
+    {"build", &describe_build},
 };
 
 std::vector<Kind> all_kinds() {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/build_info.h"
 #include "sluice/cli/shared/launch.h"
 #include "sluice/core/nearest_name.h"
 
@@ -75,7 +76,8 @@ std::string describe(const CLI::App& app, const CLI::ParseError& e) {
 int main(int argc, char** argv) {
   CLI::App app{"Sluice: train across slow networks as if they were fast",
                "sluice"};
-  app.set_version_flag("--version", "sluice " SLUICE_VERSION);
+  app.set_version_flag("--version", &sluice::version_text,
+                       "What this build is, and what it has");
   app.require_subcommand(1);
   sluice::add_list(app);
   sluice::add_bench(app);

@@ -1,11 +1,13 @@
 #include <stdexcept>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/build_info.h"
 #include "sluice/cli/shared/kinds.h"
 
 namespace sluice {
 
 std::span<const Kind> training_kinds() { return {}; }
+std::string torch_version() { return {}; }
 
 namespace {
 

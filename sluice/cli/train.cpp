@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/build_info.h"
 #include "sluice/cli/shared/kinds.h"
 #include "sluice/cli/shared/launch.h"
 #include "sluice/cli/shared/table.h"
@@ -314,6 +315,7 @@ void add_flags(CLI::App& command, const std::shared_ptr<Options>& o) {
 }  // namespace
 
 std::span<const Kind> training_kinds() { return kKinds; }
+std::string torch_version() { return torch_library_version(); }
 
 void add_train(CLI::App& app) {
   auto o = std::make_shared<Options>();

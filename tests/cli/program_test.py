@@ -4,6 +4,7 @@
 Run as: python3 tests/cli/program_test.py PATH_TO_SLUICE [unittest options]
 """
 
+import json
 import re
 
 from harness import CODECS, CliTest, DATA, FEEDBACK, KINDS, SPARSIFIERS, main
@@ -41,7 +42,13 @@ class Help(CliTest):
                 self.assertEqual(self.ok("help", *command), self.ok(*command, "--help"))
 
     def test_version(self):
-        self.assertRegex(self.ok("--version"), r"\Asluice \d+\.\d+\.\d+\n\Z")
+        first, *parts = self.ok("--version").splitlines()
+        self.assertRegex(first, r"\Asluice \d+\.\d+\.\d+\Z")
+        names = [line.split()[0] for line in parts]
+        self.assertEqual(names, ["compiler", "cpu", "cuda", "mpi", "torch"])
+        self.assertRegex(parts[1], r"\bportable\b")
+        listed = json.loads(self.ok("list", "build", "--json"))["build"]
+        self.assertEqual([line.split(maxsplit=1)[1] for line in parts], [part["summary"] for part in listed])
 
     def test_parameter_example_of_the_help_is_the_syntax_that_works(self):
         text = self.ok("bench", "select", "--help")

@@ -287,6 +287,14 @@ class MpiEngine final : public Engine {
 
 bool mpi_is_built() { return true; }
 
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING];
+  int size = 0;
+  MPI_Get_library_version(text, &size);
+  const std::string_view version(text, static_cast<std::size_t>(size));
+  return std::string(version.substr(0, version.find_first_of(",\n")));
+}
+
 bool mpi_launched() {
   for (const char* name :
        {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE"}) {

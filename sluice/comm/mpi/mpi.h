@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "sluice/comm/engine.h"
 
@@ -15,6 +16,8 @@ struct MpiOptions {
 // Whether this build has MPI, and whether mpirun or srun started this process.
 bool mpi_is_built();
 bool mpi_launched();
+// Of its library; empty without it.
+std::string mpi_version();
 
 // The ranks of MPI_COMM_WORLD, on a duplicate of it. Initialises MPI if nobody
 // has; then finish() finalises it. Never waits inside MPI: every message is

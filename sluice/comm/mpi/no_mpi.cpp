@@ -5,6 +5,7 @@ namespace sluice {
 
 bool mpi_is_built() { return false; }
 bool mpi_launched() { return false; }
+std::string mpi_version() { return {}; }
 
 std::unique_ptr<Engine> make_mpi_engine(const MpiOptions&) {
   throw std::runtime_error(

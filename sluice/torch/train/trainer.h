@@ -41,5 +41,7 @@ std::vector<Description> model_descriptions();
 std::vector<Description> dataset_descriptions();
 std::vector<Description> optimizer_descriptions();
 std::vector<Description> lr_schedule_descriptions();
+// Of the LibTorch that this was built with.
+std::string torch_library_version();
 
 }  // namespace sluice

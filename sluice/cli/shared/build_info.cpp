@@ -1,0 +1,43 @@
+#include "sluice/cli/shared/build_info.h"
+
+#include <fmt/format.h>
+
+#include "sluice/backend/backend.h"
+#include "sluice/comm/mpi/mpi.h"
+
+namespace sluice {
+namespace {
+
+std::string or_none(const std::string& version) {
+  return version.empty() ? "not in this build" : version;
+}
+
+std::string describe_cuda() {
+  const std::string version = cuda_version();
+  if (version.empty()) return or_none(version);
+  const std::string problem = cuda_problem();
+  return version + (problem.empty() ? "" : "; not here: " + problem);
+}
+
+}  // namespace
+
+std::span<const BuildPart> build_parts() {
+  static const std::vector<BuildPart> parts = {
+      {"compiler", __VERSION__},
+      {"cpu", fmt::format("{}", fmt::join(cpu_isas(), " "))},
+      {"cuda", describe_cuda()},
+      {"mpi", or_none(mpi_version())},
+      {"torch", or_none(torch_version())},
+  };
+  return parts;
+}
+
+std::string version_text() {
+  std::string text = "sluice " SLUICE_VERSION;
+  for (const BuildPart& part : build_parts()) {
+    text += fmt::format("\n  {:<10} {}", part.name, part.what);
+  }
+  return text;
+}
+
+}  // namespace sluice
