@@ -2,11 +2,12 @@
 
 #include <cstdint>
 
+#include "sluice/backend/cuda/runtime.h"
+
 // What the threads of a block do together. All of them call.
 
 namespace sluice::cuda {
 
-inline constexpr unsigned kThreads = 256;
 inline constexpr unsigned kWarps = kThreads / 32;
 inline constexpr unsigned kAll = 0xffffffffU;
 

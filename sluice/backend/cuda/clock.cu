@@ -48,7 +48,7 @@ class CudaClock final : public Clock {
   double time(Stream& stream, const std::function<void()>& enqueue) override {
     const cudaStream_t handle = cuda::as_cuda(stream).handle;
     check(cudaMemsetAsync(flush_, 1, kFlush, handle), "to flush the cache");
-    spin_kernel<<<1, 1, 0, handle>>>(1'000'000);
+    cuda::launch("to wait", handle, 1, spin_kernel, 1'000'000LL);
     check(cudaEventRecord(start_, handle), "to record an event");
     enqueue();
     check(cudaEventRecord(stop_, handle), "to record an event");
@@ -79,21 +79,20 @@ class CudaClock final : public Clock {
 
   double pass(int kind, Stream& stream, float* r, const float* g,
               std::size_t n) {
-    constexpr unsigned kThreads = 256;
     const std::size_t quads = n / 4;
-    const auto blocks =
-        static_cast<unsigned>((quads + kThreads - 1) / kThreads + 1);
+    const auto blocks = static_cast<unsigned>(
+        (quads + cuda::kThreads - 1) / cuda::kThreads + 1);
     const cudaStream_t handle = cuda::as_cuda(stream).handle;
     return time(stream, [&] {
       auto* to = reinterpret_cast<float4*>(r);
       const auto* from = reinterpret_cast<const float4*>(g);
       if (kind == 0) {
-        add_once_kernel<<<blocks, kThreads, 0, handle>>>(to, from, quads);
+        cuda::launch("the floor", handle, blocks, add_once_kernel, to, from,
+                     quads);
       } else {
-        add_loop_kernel<<<std::min(blocks, 132U * 16U), kThreads, 0, handle>>>(
-            to, from, quads);
+        cuda::launch("the floor", handle, std::min(blocks, 132U * 16U),
+                     add_loop_kernel, to, from, quads);
       }
-      check(cudaGetLastError(), "the floor");
     });
   }
 

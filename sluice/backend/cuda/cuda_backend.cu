@@ -311,6 +311,10 @@ Event cuda_event(std::shared_ptr<const void> owner, void* handle) {
   return Event(std::make_shared<ForeignEvent>(std::move(owner), handle));
 }
 
+std::string cuda_version() {
+  return concat(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
+}
+
 std::string cuda_problem(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);

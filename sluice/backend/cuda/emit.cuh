@@ -215,7 +215,9 @@ __device__ inline void emit_list(const SelectArgs& a, const Segment& s,
     const unsigned ties = __ballot_sync(kAll, tie);
     const unsigned below = (1U << lane()) - 1;
     const bool take =
-        inside && (key > w.cut || (tie && __popc(ties & below) < quota));
+        inside &&
+        (key > w.cut ||
+         (tie && static_cast<unsigned>(__popc(ties & below)) < quota));
     const unsigned taken = __ballot_sync(kAll, take);
     quota -= min_of<std::uint64_t>(quota, __popc(ties));
     if (take) {
@@ -251,8 +253,10 @@ __device__ inline void emit_ties(const SelectArgs& a, std::uint32_t segment,
     const bool tie = inside && !bad && key == w.cut;
     const unsigned ties = __ballot_sync(kAll, tie);
     const unsigned below = (1U << lane()) - 1;
-    const bool take = inside && !bad &&
-                      (key > w.cut || (tie && __popc(ties & below) < quota));
+    const bool take =
+        inside && !bad &&
+        (key > w.cut ||
+         (tie && static_cast<unsigned>(__popc(ties & below)) < quota));
     const unsigned taken = __ballot_sync(kAll, take);
     quota -= min_of<std::uint64_t>(quota, __popc(ties));
     if (take) {

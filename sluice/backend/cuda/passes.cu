@@ -35,8 +35,6 @@ __device__ void add_count(std::uint64_t* to, unsigned mine) {
   }
 }
 
-void launched(const char* what) { check(cudaGetLastError(), what); }
-
 __global__ void fill_kernel(float* target, std::uint64_t n, float value) {
   for (std::uint64_t i = thread_index(); i < n; i += thread_count()) {
     target[i] = value;
@@ -352,26 +350,23 @@ __global__ void quantize_kernel(const std::uint32_t* indices, float* values,
 
 void run_fill(cudaStream_t stream, float* target, std::size_t n, float value) {
   if (n == 0) return;
-  fill_kernel<<<blocks_for(n), kThreads, 0, stream>>>(target, n, value);
-  launched("to fill");
+  launch("to fill", stream, blocks_for(n), fill_kernel, target, n, value);
 }
 
 void run_count_nonfinite(cudaStream_t stream, const float* values,
                          std::size_t n, std::uint64_t* count) {
   check(cudaMemsetAsync(count, 0, sizeof(*count), stream), "to clear a count");
   if (n == 0) return;
-  count_kernel<<<blocks_for(n), kThreads, 0, stream>>>(values, n, count);
-  launched("to count");
+  launch("to count", stream, blocks_for(n), count_kernel, values, n, count);
 }
 
 void run_pack(cudaStream_t stream, Uploads& uploads, const PackPass& pass) {
   const Places places = places_of(pass.sources, pass.residuals);
   if (places.size == 0) return;
   const Place* all = uploads.send(std::span<const Place>(places.all));
-  pack_kernel<<<blocks_for(places.size), kThreads, 0, stream>>>(
-      all, static_cast<std::uint32_t>(places.all.size()), places.size,
-      pass.target);
-  launched("to pack");
+  launch("to pack", stream, blocks_for(places.size), pack_kernel, all,
+         static_cast<std::uint32_t>(places.all.size()), places.size,
+         pass.target);
 }
 
 void run_apply(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
@@ -386,9 +381,8 @@ void run_apply(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
   const auto count = static_cast<std::uint32_t>(places.all.size());
   const auto write = [&](const float* dense, float scale,
                          std::uint64_t* nonfinite) {
-    write_kernel<<<blocks_for(places.size), kThreads, 0, stream>>>(
-        all, count, places.size, dense, scale, nonfinite);
-    launched("to apply");
+    launch("to apply", stream, blocks_for(places.size), write_kernel, all,
+           count, places.size, dense, scale, nonfinite);
   };
   if (pass.dense != nullptr) {
     write(pass.dense, pass.scale, pass.nonfinite);
@@ -405,9 +399,8 @@ void run_apply(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
     write(nullptr, 1, nullptr);
   }
   for (const SparseView& list : pass.lists) {
-    add_list_kernel<<<blocks_for(list.capacity), kThreads, 0, stream>>>(
-        all, count, list, dense, pass.scale, pass.nonfinite);
-    launched("to apply");
+    launch("to apply", stream, blocks_for(list.capacity), add_list_kernel, all,
+           count, list, dense, pass.scale, pass.nonfinite);
   }
   if (narrow) write(dense, 1, nullptr);
 }
@@ -418,19 +411,17 @@ void run_scatter(cudaStream_t stream, Uploads& uploads,
   if (ranges.empty()) return;
   const MemoryRange* all = uploads.send(std::span<const MemoryRange>(ranges));
   for (const SparseView& list : pass.lists) {
-    scatter_kernel<<<blocks_for(list.capacity), kThreads, 0, stream>>>(
-        list, all, static_cast<std::uint32_t>(ranges.size()), pass.op,
-        pass.scale);
-    launched("to scatter");
+    launch("to scatter", stream, blocks_for(list.capacity), scatter_kernel,
+           list, all, static_cast<std::uint32_t>(ranges.size()), pass.op,
+           pass.scale);
   }
 }
 
 void run_gather(cudaStream_t stream, Uploads& uploads, const GatherPass& pass) {
   const std::vector<MemoryRange> ranges = without_empty(pass.sources);
   const MemoryRange* all = uploads.send(std::span<const MemoryRange>(ranges));
-  gather_kernel<<<blocks_for(pass.at.capacity), kThreads, 0, stream>>>(
-      pass.at, all, static_cast<std::uint32_t>(ranges.size()), pass.values);
-  launched("to gather");
+  launch("to gather", stream, blocks_for(pass.at.capacity), gather_kernel,
+         pass.at, all, static_cast<std::uint32_t>(ranges.size()), pass.values);
 }
 
 void run_momentum(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
@@ -453,14 +444,13 @@ void run_momentum(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
   double* partial = scratch.partial.grow<double>(chunks + 1);
   float* scales = scratch.scales.grow<float>(count);
   if (pass.clip > 0) {
-    norm_kernel<<<dim3(std::min(most_chunks, 2048U), count), kThreads, 0,
-                  stream>>>(tasks, partial);
+    launch("to clip", stream, dim3(std::min(most_chunks, 2048U), count),
+           norm_kernel, tasks, partial);
   }
-  scale_kernel<<<count, kThreads, 0, stream>>>(tasks, partial, pass.clip,
-                                               scales);
-  momentum_kernel<<<dim3(blocks_for(most), count), kThreads, 0, stream>>>(
-      tasks, scales, pass.factor, pass.nesterov);
-  launched("to add momentum");
+  launch("to clip", stream, count, scale_kernel, tasks, partial, pass.clip,
+         scales);
+  launch("to add momentum", stream, dim3(blocks_for(most), count),
+         momentum_kernel, tasks, scales, pass.factor, pass.nesterov);
 }
 
 void run_quantize(cudaStream_t stream, Uploads& uploads,
@@ -473,9 +463,8 @@ void run_quantize(cudaStream_t stream, Uploads& uploads,
   }
   if (!any) return;
   const Rounding* all = uploads.send(std::span<const Rounding>(tasks));
-  quantize_kernel<<<static_cast<unsigned>(tasks.size()), kThreads, 0, stream>>>(
-      pass.indices, pass.values, pass.starts, all);
-  launched("to round values");
+  launch("to round values", stream, static_cast<unsigned>(tasks.size()),
+         quantize_kernel, pass.indices, pass.values, pass.starts, all);
 }
 
 }  // namespace sluice::cuda

@@ -30,7 +30,7 @@ __device__ inline void search_tiles(const SelectArgs& a) {
       }
       // Equal keys, of which there may be many, once per warp.
       const unsigned same = __match_any_sync(kAll, bin);
-      if (bin < kCutBins && lane() == __ffs(same) - 1) {
+      if (bin < kCutBins && lane() == static_cast<unsigned>(__ffs(same)) - 1) {
         atomicAdd(bins + bin, static_cast<unsigned>(__popc(same)));
       }
     }

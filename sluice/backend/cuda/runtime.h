@@ -14,6 +14,36 @@ namespace sluice::cuda {
 // Throws std::runtime_error: what was tried, and what the runtime says.
 void check(cudaError_t status, const char* what);
 
+// Of a block, in every kernel.
+inline constexpr unsigned kThreads = 256;
+
+// Enqueues a kernel; `what` is for check().
+template <class... Params, class... Args>
+void launch(const char* what, cudaStream_t stream, dim3 blocks,
+            void (*kernel)(Params...), const Args&... args) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  check(cudaLaunchKernelEx(&config, kernel, args...), what);
+}
+
+// One whose blocks may wait for each other: all of them must fit the device.
+template <class Args>
+void launch_together(const char* what, cudaStream_t stream, dim3 blocks,
+                     void (*kernel)(Args), const Args& args) {
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  cudaLaunchConfig_t config = {};
+  config.gridDim = blocks;
+  config.blockDim = dim3(kThreads);
+  config.stream = stream;
+  config.attrs = &attribute;
+  config.numAttrs = 1;
+  check(cudaLaunchKernelEx(&config, kernel, args), what);
+}
+
 // Device memory of a stream that keeps its size from pass to pass. New memory
 // is zeroed; what was there is lost when it grows.
 class Scratch {

@@ -74,7 +74,7 @@ __device__ inline void sample_chunk(const SelectArgs& a, std::uint32_t segment,
     // Equal keys, of which there may be many, once per warp.
     const std::uint32_t bin = inside ? key >> kHistogramShift : ~0U;
     const unsigned same = __match_any_sync(kAll, bin);
-    if (inside && lane() == __ffs(same) - 1) {
+    if (inside && lane() == static_cast<unsigned>(__ffs(same)) - 1) {
       atomicAdd(histogram + bin, static_cast<unsigned>(__popc(same)));
     }
   }

@@ -197,14 +197,6 @@ unsigned fitting_blocks(const void* kernel) {
   return static_cast<unsigned>(processors * std::max(each, 1));
 }
 
-void launch(const void* kernel, unsigned blocks, SelectArgs& args,
-            cudaStream_t stream) {
-  void* arguments[] = {&args};
-  check(cudaLaunchCooperativeKernel(kernel, dim3(blocks), dim3(kThreads),
-                                    arguments, 0, stream),
-        "to select");
-}
-
 // Elements that a segment's queries look at, at most; and how many of their
 // keys are wanted.
 struct MostSampled {
@@ -359,18 +351,15 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   a.indices = pass.indices;
   a.values = pass.values;
   a.starts = pass.starts;
-  launch(reinterpret_cast<const void*>(prepare_kernel), prepare_blocks_, a,
-         stream);
+  launch_together("to prepare", stream, prepare_blocks_, prepare_kernel, a);
   if (short_rows_) {
-    short_rows_kernel<<<short_rows_blocks_, kThreads, 0, stream>>>(a);
+    launch("to select", stream, short_rows_blocks_, short_rows_kernel, a);
   }
   if (long_rows_) {
-    long_rows_kernel<<<long_rows_blocks_, kThreads, 0, stream>>>(a);
+    launch("to select", stream, long_rows_blocks_, long_rows_kernel, a);
   }
-  stream_kernel<<<stream_blocks_, kThreads, 0, stream>>>(a);
-  check(cudaGetLastError(), "to stream");
-  launch(reinterpret_cast<const void*>(finish_kernel), finish_blocks_, a,
-         stream);
+  launch("to stream", stream, stream_blocks_, stream_kernel, a);
+  launch_together("to finish", stream, finish_blocks_, finish_kernel, a);
 }
 
 }  // namespace sluice::cuda
