@@ -128,13 +128,6 @@ T __shfl_up_sync(unsigned mask, T x, unsigned by) {
   });
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T x, unsigned by) {
-  using namespace sluice::cuda_on_host;
-  return share(3, mask, x, [&](Lanes& all) {
-    return lane() + by < 32 ? slot<T>(all, lane() + by) : x;
-  });
-}
-template <class T>
 T __shfl_xor_sync(unsigned mask, T x, int by) {
   using namespace sluice::cuda_on_host;
   return share(4, mask, x, [&](Lanes& all) {
@@ -153,9 +146,6 @@ inline unsigned __ballot_sync(unsigned mask, bool x) {
 }
 inline bool __any_sync(unsigned mask, bool x) {
   return __ballot_sync(mask, x) != 0;
-}
-inline bool __all_sync(unsigned mask, bool x) {
-  return __ballot_sync(mask, !x) == 0;
 }
 template <class T>
 unsigned __match_any_sync(unsigned mask, T x) {
@@ -186,13 +176,8 @@ inline unsigned __reduce_max_sync(unsigned mask, unsigned x) {
   return reduce_lanes(8, mask, x,
                       [](unsigned a, unsigned b) { return std::max(a, b); });
 }
-inline unsigned __reduce_or_sync(unsigned mask, unsigned x) {
-  return reduce_lanes(9, mask, x, [](unsigned a, unsigned b) { return a | b; });
-}
 
 inline int __popc(unsigned x) { return std::popcount(x); }
-inline int __popcll(unsigned long long x) { return std::popcount(x); }
-inline int __clz(unsigned x) { return std::countl_zero(x); }
 inline int __ffs(unsigned x) { return x == 0 ? 0 : std::countr_zero(x) + 1; }
 // The place of the n-th bit that is set, from `base` on, n > 0.
 inline unsigned __fns(unsigned bits, unsigned base, int n) {
@@ -202,7 +187,6 @@ inline unsigned __fns(unsigned bits, unsigned base, int n) {
   return 0xffffffffU;
 }
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
-inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 
 template <class T>
 T atomicAdd(T* to, T x) {
@@ -216,22 +200,6 @@ template <class T>
 T atomicAnd(T* to, T x) {
   return std::atomic_ref<T>(*to).fetch_and(x);
 }
-template <class T>
-T atomicExch(T* to, T x) {
-  return std::atomic_ref<T>(*to).exchange(x);
-}
-template <class T>
-T atomicMax(T* to, T x) {
-  std::atomic_ref<T> ref(*to);
-  T old = ref.load();
-  while (old < x && !ref.compare_exchange_weak(old, x)) {
-  }
-  return old;
-}
-inline void __threadfence() {
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-}
-inline long long clock64() { return 1LL << 62; }
 
 // Of the runtime's functions, what the backend calls.
 
@@ -319,19 +287,12 @@ inline cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   *event = reinterpret_cast<cudaEvent_t>(1);
   return cudaSuccess;
 }
-inline cudaError_t cudaEventCreate(cudaEvent_t* event) {
-  return cudaEventCreateWithFlags(event, 0);
-}
 inline cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) {
   return cudaSuccess;
 }
 inline cudaError_t cudaEventQuery(cudaEvent_t) { return cudaSuccess; }
 inline cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
-inline cudaError_t cudaEventElapsedTime(float* ms, cudaEvent_t, cudaEvent_t) {
-  *ms = 1;
-  return cudaSuccess;
-}
 
 enum cudaLaunchAttributeID { cudaLaunchAttributeCooperative };
 struct cudaLaunchAttribute {

@@ -64,10 +64,10 @@ std::vector<Description> dataset_descriptions() {
 std::vector<Description> optimizer_descriptions() {
   return describe_all(optimizers());
 }
-std::string torch_library_version() { return TORCH_VERSION; }
-
 std::vector<Description> lr_schedule_descriptions() {
   return describe_all(lr_schedules());
 }
+
+std::string torch_library_version() { return TORCH_VERSION; }
 
 }  // namespace sluice
