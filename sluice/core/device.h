@@ -1,5 +1,7 @@
 #pragma once
 
+#include <bit>
+
 // Marks a function that runs on the host and in device code alike.
 //
 // Such functions use plain data, <cmath> and constexpr functions only, of the
@@ -32,9 +34,11 @@ SLUICE_HD constexpr T clamp_to(T x, T low, T high) {
 // Bits up to the highest that is set. std::bit_width is wrong in device code of
 // nvcc 13.0.
 SLUICE_HD constexpr unsigned bit_width_of(unsigned long x) {
-  unsigned bits = 0;
-  for (; x != 0; x >>= 1) ++bits;
-  return bits;
+#ifdef __CUDA_ARCH__
+  return 64 - static_cast<unsigned>(__clzll(static_cast<long long>(x)));
+#else
+  return static_cast<unsigned>(std::bit_width(x));
+#endif
 }
 
 }  // namespace sluice

@@ -6,22 +6,6 @@
 
 namespace sluice {
 
-std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
-                        ValueForm form) {
-  switch (form) {
-    case ValueForm::kFp32:
-      return 4 * count;
-    case ValueForm::kBf16:
-    case ValueForm::kFp16:
-      return 2 * count;
-    case ValueForm::kOne:
-      return 4 * segments;
-    case ValueForm::kTwoBit:  // whole words of codes
-      return 16 * segments + (2 * count + 63) / 64 * 8;
-  }
-  return 0;
-}
-
 ValueForm value_form(std::string_view owner, std::string_view name) {
   for (const ValueForm form : {ValueForm::kFp32, ValueForm::kBf16}) {
     if (name == name_of(form)) return form;
@@ -37,7 +21,7 @@ std::string_view describe(WireError error) {
       "no error",
       "truncated: a message must hold at least its header",
       "magic: the first four bytes must read SLUC",
-      "version: only wire version 2 is known",
+      "version: only wire version 3 is known",
       "form: index and value forms must be known ones",
       "reserved: reserved fields must be zero",
       "dense size: sender and receiver must agree on it",

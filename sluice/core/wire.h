@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "sluice/core/device.h"
+
 // The wire format of a sparse block. All numbers are little endian.
 //
 //   header (32 bytes) | parts (16 bytes each) | sections of each part
@@ -53,7 +55,7 @@ ValueForm value_form(std::string_view owner, std::string_view name);
 
 struct WireHeader {
   static constexpr std::uint32_t kMagic = 0x43554c53;  // "SLUC"
-  static constexpr std::uint16_t kVersion = 2;
+  static constexpr std::uint16_t kVersion = 3;
 
   std::uint32_t magic = kMagic;
   std::uint16_t version = kVersion;
@@ -75,9 +77,28 @@ struct WirePart {
 };
 static_assert(sizeof(WirePart) == 16);
 
+// 64-bit words of so many bits.
+SLUICE_HD constexpr std::uint64_t words_for(std::uint64_t bits) {
+  return (bits + 63) / 64;
+}
+
 // Bytes of a part's value section.
-std::size_t value_bytes(std::uint64_t count, std::uint64_t segments,
-                        ValueForm form);
+SLUICE_HD constexpr std::uint64_t value_bytes(std::uint64_t count,
+                                              std::uint64_t segments,
+                                              ValueForm form) {
+  switch (form) {
+    case ValueForm::kFp32:
+      return 4 * count;
+    case ValueForm::kBf16:
+    case ValueForm::kFp16:
+      return 2 * count;
+    case ValueForm::kOne:
+      return 4 * segments;
+    case ValueForm::kTwoBit:
+      return 16 * segments + 8 * words_for(2 * count);
+  }
+  return 0;
+}
 
 // The first check of a message that failed.
 enum class WireError : std::uint32_t {

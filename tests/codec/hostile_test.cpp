@@ -84,7 +84,7 @@ TEST_F(Hostile, EachCheckHasItsError) {
   using H = WireHeader;
   using P = WirePart;
   EXPECT_EQ(patched(good, [](H& h, P&) { h.magic ^= 1; }), WireError::kMagic);
-  for (const unsigned version : {1U, 3U}) {
+  for (const unsigned version : {2U, 4U}) {
     EXPECT_EQ(patched(good,
                       [&](H& h, P&) {
                         h.version = static_cast<std::uint16_t>(version);

@@ -101,6 +101,25 @@ TEST(Wire, ValuesThatATableCannotCarryGoAsFp32) {
   }
 }
 
+// The message of docs/wire.md.
+TEST(Wire, WritesTheDocumentedMessage) {
+  List list;
+  list.indices = {3, 17, 18, 60, 99};
+  list.values = {1, -2, 0.5, 4, -0.25};
+  list.cut({100});
+  list.segments[0].values = ValueForm::kBf16;
+  const std::vector<unsigned> expected = {
+      0x53, 0x4c, 0x55, 0x43, 3,    0,    0,    0,    1,   0,    0,    0, 0xf3,
+      0x5f, 0x97, 0x44, 0x64, 0,    0,    0,    0,    0,   0,    0,    5, 0,
+      0,    0,    0,    0,    0,    0,    1,    0,    0,   0,    1,    1, 0,
+      0,    5,    0,    0,    0,    0,    0,    0,    0,   0x13, 0xc2, 3, 0,
+      0,    0,    0,    0,    0x4d, 4,    0,    0,    0,   0,    0,    0, 0x80,
+      0x3f, 0,    0xc0, 0,    0x3f, 0x80, 0x40, 0x80, 0xbe};
+  Bytes bytes;
+  for (const unsigned b : expected) bytes.push_back(static_cast<std::byte>(b));
+  EXPECT_EQ(encode(list, forced(IndexForm::kEliasFano)), bytes);
+}
+
 struct RowCase {
   std::string sparsifier;
   Dims dims;

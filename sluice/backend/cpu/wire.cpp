@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#include "sluice/core/checksum.h"
+#include "sluice/core/wire_checksum.h"
 
 namespace sluice::cpu::wire {
 namespace {
-
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 32;
 
 // Sections of a part start at a multiple of this from the message's start.
 constexpr std::size_t kAlign = 8;
@@ -92,10 +90,20 @@ std::uint32_t checksum(std::span<const std::byte> message) {
   WireHeader header;
   std::memcpy(&header, message.data(), sizeof(header));
   header.checksum = 0;
-  Checksum hash;
-  hash.add(std::as_bytes(std::span(&header, 1)));
-  hash.add(message.subspan(sizeof(header)));
-  return std::max(hash.fold(), 1U);
+  constexpr std::size_t kHead = sizeof(header) / 8;
+  WireChecksum sum;
+  const std::byte* head = reinterpret_cast<const std::byte*>(&header);
+  for (std::size_t i = 0; i < kHead; ++i) sum.add(i, load_word(head, i));
+  const std::size_t words = message.size() / 8;
+  for (std::size_t i = kHead; i < words; ++i) {
+    sum.add(i, load_word(message.data(), i));
+  }
+  std::uint64_t tail = 0;
+  if (words * 8 < message.size()) {
+    std::memcpy(&tail, message.data() + words * 8, message.size() - words * 8);
+  }
+  sum.add(words, tail);
+  return sum.fold(message.size());
 }
 
 // Writes the index section; null if it does not fit or a forced form cannot

@@ -11,28 +11,13 @@ namespace {
 
 using Indices = std::span<const std::uint32_t>;
 
-constexpr std::size_t kBlock = 256;
+constexpr std::size_t kBlock = kPackBlock;
 
 std::uint32_t narrow(std::uint64_t x) { return static_cast<std::uint32_t>(x); }
 
-// Elias-Fano: the low bits of each index packed, then its high part as the
-// distance to the one before, in unary. Within half a bit of the entropy for
-// random positions.
-struct EliasFano {
-  EliasFano(std::uint64_t n, std::uint64_t k)
-      : low(k == 0 ? 0 : static_cast<unsigned>(std::bit_width(n / k)) - 1),
-        low_words(words_for(k * low)),
-        high_words(k == 0 ? 0 : words_for(k + ((n - 1) >> low) + 1)) {}
-  std::size_t bytes() const { return 8 * (low_words + high_words); }
-
-  unsigned low;
-  std::size_t low_words;
-  std::size_t high_words;
-};
-
 void write_elias_fano(const WireKernels& kernels, Indices indices, Range range,
                       std::byte* out) {
-  const EliasFano shape(range.size, indices.size());
+  const EliasFanoShape shape(range.size, indices.size());
   const std::uint32_t base = narrow(range.base);
   BitWriter low(out);
   kernels.pack(indices.data(), indices.size(), base, shape.low, low);
@@ -43,7 +28,7 @@ void write_elias_fano(const WireKernels& kernels, Indices indices, Range range,
 
 WireError read_elias_fano(const WireKernels& kernels, Reader& in, Range range,
                           std::span<std::uint32_t> indices) {
-  const EliasFano shape(range.size, indices.size());
+  const EliasFanoShape shape(range.size, indices.size());
   if (shape.bytes() > in.left()) return WireError::kIndexSection;
   const EliasFanoBits bits = {in.at, in.at + 8 * shape.low_words,
                               shape.high_words, shape.low, in.end};
@@ -70,29 +55,23 @@ unsigned block_width(const WireKernels& kernels, Indices indices, Range range,
       std::bit_width(first | kernels.gaps(indices.data() + begin, count)));
 }
 
-std::size_t blocks_of(std::size_t count) {
-  return (count + kBlock - 1) / kBlock;
-}
-
 // Of every `step`-th block and as if the others were like them.
 std::size_t bitpack_bytes(const WireKernels& kernels, Indices indices,
                           Range range, std::size_t step = 1) {
-  const std::size_t blocks = blocks_of(indices.size());
+  const std::size_t blocks = pack_blocks(indices.size());
   std::uint64_t words = 0;
   for (std::size_t b = 0; b < blocks; b += step) {
     const std::size_t count = std::min(kBlock, indices.size() - b * kBlock);
     words +=
         words_for(count * block_width(kernels, indices, range, b * kBlock));
   }
-  const std::size_t measured = (blocks + step - 1) / step;
-  if (measured > 0) words = words * blocks / measured;
-  return 8 * (words_for(8 * blocks) + words);
+  return pack_bytes(blocks, (blocks + step - 1) / step, words);
 }
 
 void write_bitpack(const WireKernels& kernels, Indices indices, Range range,
                    std::byte* out) {
   std::byte* widths = out;
-  const std::size_t words = words_for(8 * blocks_of(indices.size()));
+  const std::size_t words = words_for(8 * pack_blocks(indices.size()));
   std::memset(out, 0, 8 * words);
   out += 8 * words;
   std::uint32_t next = narrow(range.base);  // index - next is the delta
@@ -116,7 +95,7 @@ void write_bitpack(const WireKernels& kernels, Indices indices, Range range,
 WireError read_bitpack(const WireKernels& kernels, Reader& in, Range range,
                        std::span<std::uint32_t> indices) {
   const std::byte* widths = in.at;
-  const std::size_t head = 8 * words_for(8 * blocks_of(indices.size()));
+  const std::size_t head = 8 * words_for(8 * pack_blocks(indices.size()));
   if (head > in.left()) return WireError::kIndexSection;
   in.at += head;
   std::uint64_t next = 0;
@@ -170,18 +149,13 @@ void write_raw(Indices indices, Range range, std::byte* out) {
 
 }  // namespace
 
-std::size_t counted_bytes(std::uint64_t n, std::uint64_t count) {
-  if (count == n) return 0;
-  return std::min({EliasFano(n, count).bytes(), 8 * words_for(n), 4 * count});
-}
-
 std::size_t index_bytes(const WireKernels& kernels, IndexForm form,
                         Indices indices, Range range) {
   switch (form) {
     case IndexForm::kDense:
       return indices.size() == range.size ? 0 : kCannot;
     case IndexForm::kEliasFano:
-      return EliasFano(range.size, indices.size()).bytes();
+      return EliasFanoShape(range.size, indices.size()).bytes();
     case IndexForm::kBitpack:
       return bitpack_bytes(kernels, indices, range);
     case IndexForm::kRows:
@@ -196,22 +170,12 @@ std::size_t index_bytes(const WireKernels& kernels, IndexForm form,
 
 IndexForm smallest_form(const WireKernels& kernels, Indices indices,
                         Range range) {
-  // On a tie the first wins: the cheaper ones to decode come first.
-  constexpr IndexForm kForms[] = {IndexForm::kDense, IndexForm::kEliasFano,
-                                  IndexForm::kBitmap, IndexForm::kRaw32};
-  IndexForm best = IndexForm::kRaw32;
-  std::size_t fewest = kCannot;
-  for (const IndexForm form : kForms) {
-    const std::size_t bytes = index_bytes(kernels, form, indices, range);
-    if (bytes >= fewest) continue;
-    best = form;
-    fewest = bytes;
-  }
-  constexpr std::size_t kSample = 32;  // blocks
-  const std::size_t step = blocks_of(indices.size()) / kSample + 1;
-  if (bitpack_bytes(kernels, indices, range, step) >= fewest) return best;
-  if (step > 1 && bitpack_bytes(kernels, indices, range) >= fewest) return best;
-  return IndexForm::kBitpack;
+  const CountedForm best = counted_form(range.size, indices.size());
+  const std::size_t step = pack_step(pack_blocks(indices.size()));
+  const auto wins = [&](std::size_t every) {
+    return bitpack_bytes(kernels, indices, range, every) < best.bytes;
+  };
+  return wins(step) && (step == 1 || wins(1)) ? IndexForm::kBitpack : best.form;
 }
 
 void write_indices(const WireKernels& kernels, IndexForm form, Indices indices,

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "sluice/core/wire.h"
+
 // Always inlined: kernels for several instruction sets include it, and a copy
 // of a function compiled for one of them must not end up in another.
 #define SLUICE_INLINE [[gnu::always_inline]] inline
@@ -21,8 +23,6 @@ SLUICE_INLINE void store_word(std::byte* words, std::size_t i,
                               std::uint64_t word) {
   std::memcpy(words + 8 * i, &word, 8);
 }
-
-constexpr std::size_t words_for(std::uint64_t bits) { return (bits + 63) / 64; }
 
 // Appends numbers of 0 to 64 bits, lowest bit first. The caller has made room.
 class BitWriter {

@@ -17,7 +17,7 @@ Part part_of(const BlockView& block, std::size_t s, std::uint64_t base) {
       s, s + 1, {base, segment.size}, IndexForm::kEliasFano, segment.values};
   const std::uint64_t count = part.count(block);
   if (count > 0 &&
-      row_bytes(block, part) < counted_bytes(segment.size, count)) {
+      row_bytes(block, part) < counted_form(segment.size, count).bytes) {
     part.index_form = IndexForm::kRows;
   }
   return part;
@@ -63,7 +63,7 @@ std::size_t bytes_of(const BlockView& block, const Part& part) {
   const std::uint64_t count = part.count(block);
   return value_bytes(count, part.last - part.first, part.value_form) +
          (by_rows(part) ? row_bytes(block, part)
-                        : counted_bytes(part.range.size, count));
+                        : counted_form(part.range.size, count).bytes);
 }
 
 // A part whose neighbours could take it in, were it plainer, must save what the

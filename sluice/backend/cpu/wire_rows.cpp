@@ -1,18 +1,10 @@
 #include <algorithm>
-#include <bit>
 #include <utility>
 
 #include "sluice/backend/cpu/wire_sections.h"
 
 namespace sluice::cpu::wire {
 namespace {
-
-constexpr std::uint64_t kEdge = RowGeometry::kTileEdge;
-
-// The columns of a tile are numbered in so many bits.
-unsigned tile_shift(std::uint64_t columns) {
-  return static_cast<unsigned>(std::bit_width(std::min(columns, kEdge) - 1));
-}
 
 // A run of groups that share a stretch of indices; see Slab in rows.cpp.
 struct Band {
@@ -50,28 +42,18 @@ struct Band {
 // returns false.
 template <class F>
 bool for_bands(const RowLayout& layout, std::uint64_t base, F&& f) {
-  const RowGeometry& r = layout.rows;
+  const RowBands shape = bands_of(layout);
   Band band;
   band.start = base;
-  std::uint64_t runs = r.length;
-  std::uint64_t rest = r.slabs * r.length;
-  if (layout.tiles && r.length == 1) {
-    runs = kEdge * kEdge;
-    rest = r.stride;
-  } else {
-    band.stride = r.stride;
-    if (layout.tiles) {
-      runs = kEdge;
-      rest = r.length;
-      band.shift = tile_shift(r.stride);
-    }
-    band.groups = ((r.stride - 1) >> band.shift) + 1;
-    band.last_width = r.stride - ((band.groups - 1) << band.shift);
-    if (r.stride > 1) band.inverse = ~std::uint64_t{0} / r.stride + 1;
-  }
+  band.stride = shape.stride;
+  band.shift = shape.shift;
+  band.groups = shape.groups;
+  band.last_width = shape.last_width;
+  if (band.stride > 1) band.inverse = ~std::uint64_t{0} / band.stride + 1;
+  std::uint64_t rest = shape.rest;
   for (; rest > 0; rest -= band.runs, band.start += band.size()) {
-    if (runs > rest) runs = rest;
-    if (band.runs != runs) band.set_runs(runs, r.k);
+    const std::uint64_t runs = std::min(shape.runs, rest);
+    if (band.runs != runs) band.set_runs(runs, layout.rows.k);
     if (!f(band)) return false;
   }
   return true;
@@ -205,41 +187,6 @@ WireError read_segment(const WireKernels& kernels, RowScratch& scratch,
 }
 
 }  // namespace
-
-std::uint64_t row_entries(const SegmentForm& segment) {
-  const RowGeometry& r = segment.rows.rows;
-  if (r.k == 0) return 0;
-  const bool tiles = segment.rows.tiles;
-  std::uint64_t size = 0;
-  if (r.length == 0 || r.stride == 0 ||
-      __builtin_mul_overflow(tiles ? 1 : r.slabs, r.length, &size) ||
-      __builtin_mul_overflow(size, r.stride, &size) || size != segment.size ||
-      size > std::uint64_t{1} << 32) {
-    return kCannot;
-  }
-  const std::uint64_t k = std::min<std::uint64_t>(r.k, size);
-  const auto tiles_along = [&](std::uint64_t extent, std::uint64_t height,
-                               std::uint64_t edge) {
-    const std::uint64_t rest = extent % edge;
-    return extent / edge * std::min(k, height * edge) +
-           (rest > 0 ? std::min(k, height * rest) : 0);
-  };
-  if (!tiles) return r.slabs * r.stride * std::min<std::uint64_t>(k, r.length);
-  if (r.length == 1) return tiles_along(r.stride, 1, kEdge * kEdge);
-  const std::uint64_t rest = r.length % kEdge;
-  return r.length / kEdge * tiles_along(r.stride, kEdge, kEdge) +
-         (rest > 0 ? tiles_along(r.stride, rest, kEdge) : 0);
-}
-
-unsigned row_bits(const RowLayout& layout) {
-  const RowGeometry& r = layout.rows;
-  const std::uint64_t positions =
-      !layout.tiles ? r.length
-      : r.length == 1
-          ? std::min<std::uint64_t>(r.stride, kEdge * kEdge)
-          : std::min<std::uint64_t>(r.length, kEdge) << tile_shift(r.stride);
-  return static_cast<unsigned>(std::bit_width(positions - 1));
-}
 
 bool write_rows(const WireKernels& kernels, RowScratch& scratch,
                 std::span<const SegmentForm> segments, Range range,

@@ -7,13 +7,12 @@
 #include "sluice/backend/cpu/scratch.h"
 #include "sluice/backend/cpu/wire_kernels.h"
 #include "sluice/backend/pass.h"
+#include "sluice/backend/wire_shape.h"
 #include "sluice/core/wire.h"
 
 // The sections of a message.
 
 namespace sluice::cpu::wire {
-
-inline constexpr std::size_t kCannot = ~std::size_t{0};
 
 // Elements of a bucket.
 struct Range {
@@ -28,9 +27,6 @@ struct Reader {
 
   std::size_t left() const { return static_cast<std::size_t>(end - at); }
 };
-
-// Bytes of the smallest form whose size follows from the numbers alone.
-std::size_t counted_bytes(std::uint64_t n, std::uint64_t count);
 
 // The form with the fewest bytes, rows apart. Bit-packing is only measured
 // where a sample of its blocks says that it may win.
@@ -59,13 +55,6 @@ struct RowScratch {
   Scratch<std::uint32_t> positions;
   Scratch<std::uint32_t> counts;  // of each row of a slab, or of each column
 };
-
-// Entries that the segment has if it goes by rows: 0 if it has no rows, kCannot
-// if its layout does not cover it.
-std::uint64_t row_entries(const SegmentForm& segment);
-
-// Bits of one of its positions.
-unsigned row_bits(const RowLayout& layout);
 
 // Writes the positions of `indices`, which are row_entries() many for each of
 // the segments. False if they are not k per row.
