@@ -84,6 +84,8 @@ struct RowBands {
   unsigned shift = 0;
   std::uint64_t groups = 1;
   std::uint64_t last_width = 1;  // of the last group; others have 2^shift
+
+  bool operator==(const RowBands&) const = default;
 };
 RowBands bands_of(const RowLayout& layout);
 

@@ -177,6 +177,16 @@ inline unsigned __reduce_max_sync(unsigned mask, unsigned x) {
                       [](unsigned a, unsigned b) { return std::max(a, b); });
 }
 
+inline unsigned __reduce_or_sync(unsigned mask, unsigned x) {
+  return reduce_lanes(9, mask, x, [](unsigned a, unsigned b) { return a | b; });
+}
+
+inline void __threadfence() {}
+template <class T>
+T __ldcg(const T* at) {
+  return *at;
+}
+
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __ffs(unsigned x) { return x == 0 ? 0 : std::countr_zero(x) + 1; }
 // The place of the n-th bit that is set, from `base` on, n > 0.
@@ -199,6 +209,15 @@ T atomicOr(T* to, T x) {
 template <class T>
 T atomicAnd(T* to, T x) {
   return std::atomic_ref<T>(*to).fetch_and(x);
+}
+
+template <class T>
+T atomicMin(T* to, T x) {
+  const std::atomic_ref<T> at(*to);
+  T old = at.load();
+  while (x < old && !at.compare_exchange_weak(old, x)) {
+  }
+  return old;
 }
 
 // Of the runtime's functions, what the backend calls.

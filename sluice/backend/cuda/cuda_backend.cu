@@ -242,7 +242,11 @@ class CudaBackend final : public Backend {
     CudaStream& s = as_cuda(stream);
     cuda::run_apply(s.handle, s.uploads, s.scratch, pass);
   }
-  void encode(Stream& stream, const EncodePass& pass) override;
+  void encode(Stream& stream, const EncodePass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    s.encoder.run(s.handle, s.uploads, pass);
+  }
   void decode(Stream& stream, const DecodePass& pass) override;
 
  private:
@@ -262,30 +266,6 @@ class CudaBackend final : public Backend {
   std::string name_;
   std::shared_ptr<EventPool> pool_ = std::make_shared<EventPool>();
 };
-
-// Messages are written by the host's coder: whoever encodes is about to send
-// from host memory and waits for the size anyway.
-void CudaBackend::encode(Stream& stream, const EncodePass& pass) {
-  use();
-  CudaStream& s = as_cuda(stream);
-  const auto wait = [&] {
-    check(cudaStreamSynchronize(s.handle), "the work before a message");
-  };
-  fetch(s, s.starts, pass.starts, pass.segments.size() + 1);
-  wait();
-  const std::size_t count = s.starts.back();
-  fetch(s, s.indices, pass.indices, count);
-  fetch(s, s.values, pass.values, count);
-  wait();
-  BlockView block = pass;
-  block.indices = s.indices.data();
-  block.values = s.values.data();
-  block.starts = s.starts.data();
-  s.message.resize(pass.capacity);
-  const std::uint64_t written = s.coder.encode(block, pass.options, s.message);
-  copy_in(s, pass.out, std::span(s.message).first(written));
-  copy_in(s, pass.written, std::as_bytes(std::span(&written, 1)));
-}
 
 void CudaBackend::decode(Stream& stream, const DecodePass& pass) {
   use();

@@ -12,6 +12,20 @@ void check(cudaError_t status, const char* what) {
                            " failed: " + cudaGetErrorString(status));
 }
 
+unsigned fitting_blocks(const void* kernel) {
+  int device = 0;
+  int processors = 0;
+  int each = 0;
+  check(cudaGetDevice(&device), "to ask for the device");
+  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
+                               device),
+        "to ask for the processors");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+            &each, kernel, static_cast<int>(kThreads), 0),
+        "to ask for the occupancy");
+  return static_cast<unsigned>(processors * std::max(each, 1));
+}
+
 Scratch::~Scratch() { cudaFree(data_); }
 
 void Scratch::reserve(std::size_t bytes) {

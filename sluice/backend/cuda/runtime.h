@@ -44,6 +44,9 @@ void launch_together(const char* what, cudaStream_t stream, dim3 blocks,
   check(cudaLaunchKernelEx(&config, kernel, args), what);
 }
 
+// As many blocks of a kernel as the device runs at once.
+unsigned fitting_blocks(const void* kernel);
+
 // Device memory of a stream that keeps its size from pass to pass. New memory
 // is zeroed; what was there is lost when it grows.
 class Scratch {

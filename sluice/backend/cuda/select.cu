@@ -183,20 +183,6 @@ __global__ void __launch_bounds__(kThreads, 2)
   for_segments(a, [&](std::uint32_t s) { measure_lost(a, s); });
 }
 
-unsigned fitting_blocks(const void* kernel) {
-  int device = 0;
-  int processors = 0;
-  int each = 0;
-  check(cudaGetDevice(&device), "to ask for the device");
-  check(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount,
-                               device),
-        "to ask for the processors");
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
-            &each, kernel, static_cast<int>(kThreads), 0),
-        "to ask for the occupancy");
-  return static_cast<unsigned>(processors * std::max(each, 1));
-}
-
 // Elements that a segment's queries look at, at most; and how many of their
 // keys are wanted.
 struct MostSampled {

@@ -5,6 +5,7 @@
 #include "sluice/backend/cpu/wire.h"
 #include "sluice/backend/cuda/passes.h"
 #include "sluice/backend/cuda/select.h"
+#include "sluice/backend/cuda/wire.h"
 #include "sluice/backend/memory.h"
 
 namespace sluice::cuda {
@@ -18,6 +19,7 @@ struct CudaStream final : public Stream {
   Uploads uploads;
   Selector selector;
   PassScratch scratch;
+  WireEncoder encoder;
   // Messages are written and read on the host.
   cpu::wire::Coder coder;
   std::vector<std::uint64_t> starts;
