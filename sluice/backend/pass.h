@@ -218,6 +218,9 @@ struct DecodePass : BlockSink {
   std::size_t bytes = 0;
   std::span<const SegmentForm> segments;  // of the bucket, as the sender has it
   DecodeResult* result = nullptr;
+  // Device memory: how many of the bytes the message has, where only the device
+  // knows; more than `bytes` is an error. Null: all of them.
+  const std::uint64_t* size = nullptr;
 };
 
 }  // namespace sluice

@@ -67,6 +67,53 @@ SLUICE_HD constexpr CountedForm counted_form(std::uint64_t n,
   return best;
 }
 
+// The bytes of a message: *size of them, or all if that is null. One that says
+// it is longer than what is there is not there at all.
+SLUICE_HD constexpr std::uint64_t message_bytes(std::uint64_t bytes,
+                                                const std::uint64_t* size) {
+  if (size == nullptr) return bytes;
+  return *size > bytes ? 0 : *size;
+}
+
+// The checks 2 to 9 of docs/wire.md, of a message of at least a header.
+SLUICE_HD constexpr WireError check_header(const WireHeader& h,
+                                           std::uint64_t bytes, std::uint64_t n,
+                                           std::uint64_t segments,
+                                           std::uint64_t capacity) {
+  if (h.magic != WireHeader::kMagic) return WireError::kMagic;
+  if (h.version != WireHeader::kVersion) return WireError::kVersion;
+  if (h.reserved != 0) return WireError::kReserved;
+  if (h.dense_size != n || n > kMostElements) return WireError::kDenseSize;
+  if (h.parts > segments || (h.parts == 0) != (h.count == 0)) {
+    return WireError::kParts;
+  }
+  if (h.count > n) return WireError::kCount;
+  if (h.count > capacity) return WireError::kCapacity;
+  if ((bytes - sizeof(h)) / sizeof(WirePart) < h.parts) {
+    return WireError::kLengths;
+  }
+  return WireError::kNone;
+}
+
+// Check 10, of a part behind which so many segments and entries are left;
+// `size_of(segments)` are the elements of its first ones.
+template <class SizeOf>
+SLUICE_HD constexpr WireError check_part(const WirePart& part,
+                                         std::uint64_t segments,
+                                         std::uint64_t entries,
+                                         SizeOf size_of) {
+  if (part.index_form >= kIndexFormNames.size() ||
+      part.value_form >= kValueFormNames.size()) {
+    return WireError::kForm;
+  }
+  if (part.reserved != 0) return WireError::kReserved;
+  if (part.segments == 0 || part.segments > segments) return WireError::kParts;
+  if (part.count > entries || part.count > size_of(part.segments)) {
+    return WireError::kCount;
+  }
+  return WireError::kNone;
+}
+
 // Entries of a segment if it goes by rows: 0 if it has no rows, kCannot if its
 // layout does not cover it.
 std::uint64_t row_entries(const SegmentForm& segment);

@@ -152,8 +152,9 @@ class CpuBackend final : public Backend {
   }
   void decode(Stream& stream, const DecodePass& pass) override {
     *pass.result = as_cpu(stream).coder.decode(
-        {pass.in, pass.bytes}, pass.segments, {pass.indices, pass.capacity},
-        {pass.values, pass.capacity}, pass.starts);
+        {pass.in, message_bytes(pass.bytes, pass.size)}, pass.segments,
+        {pass.indices, pass.capacity}, {pass.values, pass.capacity},
+        pass.starts);
   }
 
  private:

@@ -21,23 +21,6 @@ std::uint64_t size_of(std::span<const SegmentForm> segments) {
   return size;
 }
 
-WireError check_header(const WireHeader& h, std::size_t bytes, std::uint64_t n,
-                       std::size_t segments, std::size_t capacity) {
-  if (h.magic != WireHeader::kMagic) return WireError::kMagic;
-  if (h.version != WireHeader::kVersion) return WireError::kVersion;
-  if (h.reserved != 0) return WireError::kReserved;
-  if (h.dense_size != n || n > kMostElements) return WireError::kDenseSize;
-  if (h.parts > segments || (h.parts == 0) != (h.count == 0)) {
-    return WireError::kParts;
-  }
-  if (h.count > n) return WireError::kCount;
-  if (h.count > capacity) return WireError::kCapacity;
-  if ((bytes - sizeof(h)) / sizeof(WirePart) < h.parts) {
-    return WireError::kLengths;
-  }
-  return WireError::kNone;
-}
-
 WirePart part_at(std::span<const std::byte> message, std::size_t i) {
   WirePart part;
   std::memcpy(&part, message.data() + sizeof(WireHeader) + i * sizeof(part),
@@ -53,18 +36,12 @@ WireError check_parts(std::span<const std::byte> message,
   std::size_t covered = 0;
   for (std::uint32_t i = 0; i < header.parts; ++i) {
     const WirePart part = part_at(message, i);
-    if (part.index_form >= kIndexFormNames.size() ||
-        part.value_form >= kValueFormNames.size()) {
-      return WireError::kForm;
-    }
-    if (part.reserved != 0) return WireError::kReserved;
-    if (part.segments == 0 || part.segments > segments.size() - covered) {
-      return WireError::kParts;
-    }
-    if (part.count > header.count - entries ||
-        part.count > size_of(segments.subspan(covered, part.segments))) {
-      return WireError::kCount;
-    }
+    const WireError error =
+        check_part(part, segments.size() - covered, header.count - entries,
+                   [&](std::size_t count) {
+                     return size_of(segments.subspan(covered, count));
+                   });
+    if (error != WireError::kNone) return error;
     covered += part.segments;
     entries += part.count;
   }
