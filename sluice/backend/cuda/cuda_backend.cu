@@ -25,8 +25,7 @@ cudaStream_t make_stream() {
 
 }  // namespace
 
-CudaStream::CudaStream()
-    : handle(make_stream()), uploads(handle), coder(cpu::wire_kernels("")) {}
+CudaStream::CudaStream() : handle(make_stream()), uploads(handle) {}
 
 CudaStream::~CudaStream() {
   cudaStreamSynchronize(handle);
@@ -247,7 +246,11 @@ class CudaBackend final : public Backend {
     CudaStream& s = as_cuda(stream);
     s.encoder.run(s.handle, s.uploads, pass);
   }
-  void decode(Stream& stream, const DecodePass& pass) override;
+  void decode(Stream& stream, const DecodePass& pass) override {
+    use();
+    CudaStream& s = as_cuda(stream);
+    s.decoder.run(s.handle, s.uploads, pass);
+  }
 
  private:
   static constexpr std::size_t kSmallCopy = std::size_t{1} << 18;
@@ -255,35 +258,10 @@ class CudaBackend final : public Backend {
   // The device of the calling thread; cheap where it is this one already.
   void use() const { check(cudaSetDevice(device_), "to use the device"); }
 
-  template <class T>
-  void fetch(CudaStream& s, std::vector<T>& to, const T* from,
-             std::size_t count) {
-    to.resize(count);
-    copy_out(s, std::as_writable_bytes(std::span(to)), from);
-  }
-
   int device_;
   std::string name_;
   std::shared_ptr<EventPool> pool_ = std::make_shared<EventPool>();
 };
-
-void CudaBackend::decode(Stream& stream, const DecodePass& pass) {
-  use();
-  CudaStream& s = as_cuda(stream);
-  fetch(s, s.message, pass.in, pass.bytes);
-  check(cudaStreamSynchronize(s.handle), "the work before a message");
-  s.starts.resize(pass.segments.size() + 1);
-  s.indices.resize(pass.capacity);
-  s.values.resize(pass.capacity);
-  const DecodeResult result = s.coder.decode(
-      s.message, pass.segments, s.indices, s.values, s.starts.data());
-  copy_in(s, pass.indices,
-          std::as_bytes(std::span(s.indices).first(result.count)));
-  copy_in(s, pass.values,
-          std::as_bytes(std::span(s.values).first(result.count)));
-  copy_in(s, pass.starts, std::as_bytes(std::span(s.starts)));
-  copy_in(s, pass.result, std::as_bytes(std::span(&result, 1)));
-}
 
 }  // namespace
 

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <vector>
-
-#include "sluice/backend/cpu/wire.h"
 #include "sluice/backend/cuda/passes.h"
 #include "sluice/backend/cuda/select.h"
 #include "sluice/backend/cuda/wire.h"
@@ -20,12 +17,7 @@ struct CudaStream final : public Stream {
   Selector selector;
   PassScratch scratch;
   WireEncoder encoder;
-  // Messages are written and read on the host.
-  cpu::wire::Coder coder;
-  std::vector<std::uint64_t> starts;
-  std::vector<std::uint32_t> indices;
-  std::vector<float> values;
-  std::vector<std::byte> message;
+  WireDecoder decoder;
 };
 
 inline CudaStream& as_cuda(Stream& stream) {

@@ -38,7 +38,16 @@ struct CodedPart {
   std::uint64_t at = 0;  // byte of its index section
   std::uint64_t values_at = 0;
   std::uint64_t end = 0;
-  std::uint64_t tile = 0;  // number of its first tile of words
+
+  // Tiles of words, numbered over all parts: of its low parts, widths,
+  // positions or raw indices; of its bit string, or the blocks of bitpack; of
+  // its values.
+  std::uint64_t tile = 0;
+  std::uint64_t first_tiles = 0;
+  std::uint64_t second_tiles = 0;
+  std::uint64_t low_words = 0;  // 32 bits each, of elias-fano's low parts
+  std::uint64_t words = 0;      // of the bit string
+  std::uint32_t low = 0;
 };
 
 struct EncodeHead {
@@ -83,13 +92,5 @@ struct EncodeArgs {
 
 // 32-bit words that a warp writes at a time.
 inline constexpr std::uint64_t kWireTile = 128;
-
-// The tiles of a part: of its low parts, widths, positions or raw indices; of
-// its bit string, or the blocks of bitpack; of its values.
-struct PartTiles {
-  std::uint64_t first = 0;
-  std::uint64_t second = 0;
-  std::uint64_t values = 0;
-};
 
 }  // namespace sluice::cuda

@@ -155,6 +155,10 @@ __device__ inline void add_sum(const WireChecksum& sum, Count* products,
   atomicAdd(words, static_cast<Count>(w));
 }
 
+// As many blocks as a message of so many bytes keeps busy, but not more than
+// `most`.
+unsigned wire_blocks(unsigned most, std::uint64_t bytes);
+
 // Copies *size bytes, or `most` of them if that is null.
 void copy_bytes(cudaStream_t stream, const std::byte* from, std::byte* to,
                 const std::uint64_t* size, std::uint64_t most);

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "sluice/backend/cuda/wire_marks.cuh"
+#include "sluice/backend/cuda/wire_grouped.cuh"
 #include "sluice/backend/cuda/wire_measure.cuh"
 #include "sluice/backend/cuda/wire_plan.cuh"
 #include "sluice/backend/cuda/wire_write.cuh"
@@ -17,6 +17,11 @@ __global__ void copy_kernel(const std::byte* from, std::byte* to,
 }
 
 }  // namespace
+
+unsigned wire_blocks(unsigned most, std::uint64_t bytes) {
+  return static_cast<unsigned>(
+      std::clamp<std::uint64_t>(bytes / (16 * kThreads), 1, most));
+}
 
 void copy_bytes(cudaStream_t stream, const std::byte* from, std::byte* to,
                 const std::uint64_t* size, std::uint64_t most) {
@@ -65,8 +70,9 @@ void WireEncoder::run(cudaStream_t stream, Uploads& uploads,
   a.chunk_count = segments_.end().chunks;
   a.chunks = chunks_.grow<std::uint32_t>(a.chunk_count);
   a.bad = bad_.grow<std::uint32_t>(a.count);
+  const unsigned blocks = wire_blocks(measure_blocks_, pass.capacity);
   if (segments_.strided()) {
-    launch("to mark entries", stream, measure_blocks_, mark_kernel, a);
+    launch("to mark entries", stream, blocks, mark_kernel, a);
     launch("to count marks", stream, measure_blocks_, count_marks_kernel, a);
     launch("to sort entries", stream, measure_blocks_, collect_marks_kernel, a);
   }
@@ -75,10 +81,11 @@ void WireEncoder::run(cudaStream_t stream, Uploads& uploads,
            tables_kernel, a);
   }
   launch("to plan a message", stream, 1, plan_kernel, a);
-  launch("to measure a message", stream, measure_blocks_, measure_kernel, a);
-  launch("to write a message", stream, write_blocks_, write_kernel, a);
+  launch("to measure a message", stream, blocks, measure_kernel, a);
+  launch("to write a message", stream,
+         wire_blocks(write_blocks_, pass.capacity), write_kernel, a);
   if (a.options.checksum) {
-    launch("to sum up a message", stream, measure_blocks_, sum_kernel, a);
+    launch("to sum up a message", stream, blocks, sum_kernel, a);
   }
   if (!aligned) copy_bytes(stream, out, pass.out, pass.written, pass.capacity);
 }

@@ -179,35 +179,39 @@ __device__ inline void choose_plain(const EncodeArgs& a, CodedPart& part) {
   part.plain_bytes = best.bytes;
 }
 
-__device__ inline PartTiles tiles_of(const CodedPart& part) {
+// Numbers the tiles of a part that has its place; returns how many.
+__device__ inline std::uint64_t number_tiles(CodedPart& part) {
   const auto tiles = [](std::uint64_t words) {
     return (words + kWireTile - 1) / kWireTile;
   };
-  PartTiles out;
-  out.values = tiles((part.end - part.values_at + 3) / 4);
   const std::uint64_t blocks = pack_blocks(part.count);
   switch (part.index_form) {
     case IndexForm::kDense:
       break;
     case IndexForm::kEliasFano: {
       const EliasFanoShape shape(part.size, part.count);
-      out.first = tiles(2 * shape.low_words);
-      out.second = tiles(2 * shape.high_words);
+      part.low = shape.low;
+      part.low_words = 2 * shape.low_words;
+      part.words = 2 * shape.high_words;
+      part.first_tiles = tiles(part.low_words);
+      part.second_tiles = tiles(part.words);
       break;
     }
     case IndexForm::kBitpack:
-      out.first = tiles(2 * words_for(8 * blocks));
-      out.second = blocks;
+      part.first_tiles = tiles(2 * words_for(8 * blocks));
+      part.second_tiles = blocks;
       break;
     case IndexForm::kRows:
     case IndexForm::kRaw32:
-      out.first = tiles((part.values_at - part.at) / 4);
+      part.first_tiles = tiles((part.values_at - part.at) / 4);
       break;
     case IndexForm::kBitmap:
-      out.second = tiles(2 * words_for(part.size));
+      part.words = 2 * words_for(part.size);
+      part.second_tiles = tiles(part.words);
       break;
   }
-  return out;
+  return part.first_tiles + part.second_tiles +
+         tiles((part.end - part.values_at + 3) / 4);
 }
 
 // Places one part behind byte `at`; false if it does not fit or no form can
@@ -280,8 +284,7 @@ __device__ inline void lay_out(const EncodeArgs& a) {
       fits = place_part(a, part, at);
       if (!fits) break;
       part.tile = tiles;
-      const PartTiles mine = tiles_of(part);
-      tiles += mine.first + mine.second + mine.values;
+      tiles += number_tiles(part);
     }
     a.head->total = fits ? at : 0;
     a.head->tiles = fits ? tiles : 0;

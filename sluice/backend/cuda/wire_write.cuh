@@ -59,7 +59,8 @@ __device__ void write_packed(const WordTile& tile, unsigned width,
 template <class Place>
 __device__ void write_ones(const WordTile& tile, std::uint64_t count,
                            Place place) {
-  std::uint32_t* words = shared_words() + warp() * kWireTile;
+  __shared__ std::uint32_t all_words[kWarps * kWireTile];
+  std::uint32_t* words = all_words + warp() * kWireTile;
   const std::uint64_t begin = 32 * tile.first;
   const std::uint64_t end = begin + 32 * kWireTile;
   for (unsigned w = lane(); w < kWireTile; w += 32) words[w] = 0;
@@ -115,11 +116,10 @@ __device__ inline void write_first(const EncodeArgs& a, const CodedPart& part,
   const auto base = static_cast<std::uint32_t>(part.base);
   switch (part.index_form) {
     case IndexForm::kEliasFano: {
-      const EliasFanoShape shape(part.size, part.count);
-      tile.words = 2 * shape.low_words;
+      tile.words = part.low_words;
       const auto mask =
-          static_cast<std::uint32_t>((std::uint64_t{1} << shape.low) - 1);
-      write_packed(tile, shape.low, part.count,
+          static_cast<std::uint32_t>((std::uint64_t{1} << part.low) - 1);
+      write_packed(tile, part.low, part.count,
                    [&](std::uint64_t i) { return (x[i] - base) & mask; });
       break;
     }
@@ -158,17 +158,12 @@ __device__ inline void write_second(const EncodeArgs& a, const CodedPart& part,
         return delta_of(a, part, part.entry + first + i);
       });
     }
-  } else if (part.index_form == IndexForm::kBitmap) {
-    const WordTile tile{a.out + part.at / 4, t * kWireTile,
-                        2 * words_for(part.size)};
-    write_ones(tile, part.count,
-               [&](std::uint64_t i) { return std::uint64_t{x[i] - base}; });
   } else {
-    const EliasFanoShape shape(part.size, part.count);
-    const WordTile tile{a.out + part.at / 4 + 2 * shape.low_words,
-                        t * kWireTile, 2 * shape.high_words};
+    const bool map = part.index_form == IndexForm::kBitmap;
+    const WordTile tile{a.out + part.at / 4 + part.low_words, t * kWireTile,
+                        part.words};
     write_ones(tile, part.count, [&](std::uint64_t i) {
-      return (std::uint64_t{x[i] - base} >> shape.low) + i;
+      return (std::uint64_t{x[i] - base} >> part.low) + (map ? 0 : i);
     });
   }
 }
@@ -272,13 +267,15 @@ __global__ void __launch_bounds__(kThreads) write_kernel(EncodeArgs a) {
     const CodedPart& part = a.parts[last_at_most(
         a.parts, parts, i, [](const CodedPart& p) { return p.tile; })];
     std::uint64_t t = i - part.tile;
-    const PartTiles mine = tiles_of(part);
-    if (t < mine.first) {
+    if (t < part.first_tiles) {
       write_first(a, part, t);
-    } else if (t - mine.first < mine.second) {
-      write_second(a, part, t - mine.first);
+      continue;
+    }
+    t -= part.first_tiles;
+    if (t < part.second_tiles) {
+      write_second(a, part, t);
     } else {
-      write_values(a, part, t - mine.first - mine.second);
+      write_values(a, part, t - part.second_tiles);
     }
   }
 }
