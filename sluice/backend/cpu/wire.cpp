@@ -64,6 +64,11 @@ WireError check_indices(const WireKernels& kernels,
 }  // namespace
 
 std::uint32_t checksum(std::span<const std::byte> message) {
+  return checksum(wire_kernels(""), message);
+}
+
+std::uint32_t checksum(const WireKernels& kernels,
+                       std::span<const std::byte> message) {
   WireHeader header;
   std::memcpy(&header, message.data(), sizeof(header));
   header.checksum = 0;
@@ -72,9 +77,7 @@ std::uint32_t checksum(std::span<const std::byte> message) {
   const std::byte* head = reinterpret_cast<const std::byte*>(&header);
   for (std::size_t i = 0; i < kHead; ++i) sum.add(i, load_word(head, i));
   const std::size_t words = message.size() / 8;
-  for (std::size_t i = kHead; i < words; ++i) {
-    sum.add(i, load_word(message.data(), i));
-  }
+  kernels.sum(message.data(), kHead, words, sum);
   std::uint64_t tail = 0;
   if (words * 8 < message.size()) {
     std::memcpy(&tail, message.data() + words * 8, message.size() - words * 8);
@@ -170,7 +173,7 @@ std::size_t Coder::encode(const BlockView& block, const WireOptions& options,
   const auto size = static_cast<std::size_t>(at - out.data());
   std::memcpy(out.data(), &header, sizeof(header));
   if (options.checksum) {
-    header.checksum = checksum(out.first(size));
+    header.checksum = checksum(kernels_, out.first(size));
     std::memcpy(out.data(), &header, sizeof(header));
   }
   return size;
@@ -218,7 +221,7 @@ WireError Coder::read_all(std::span<const std::byte> in,
   if (bad != WireError::kNone) return bad;
   const WireError worse = check_parts(in, header, segments);
   if (worse != WireError::kNone) return worse;
-  if (header.checksum != 0 && checksum(in) != header.checksum) {
+  if (header.checksum != 0 && checksum(kernels_, in) != header.checksum) {
     return WireError::kChecksum;
   }
   Reader left{in.data() + sizeof(header) + header.parts * sizeof(WirePart),

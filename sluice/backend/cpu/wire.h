@@ -74,5 +74,7 @@ class Coder {
 
 // Of a whole message, whose checksum field counts as 0; never 0 itself.
 std::uint32_t checksum(std::span<const std::byte> message);
+std::uint32_t checksum(const WireKernels& kernels,
+                       std::span<const std::byte> message);
 
 }  // namespace sluice::cpu::wire

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "sluice/core/wire.h"
+#include "sluice/core/wire_checksum.h"
 
 // Always inlined: kernels for several instruction sets include it, and a copy
 // of a function compiled for one of them must not end up in another.
@@ -95,6 +96,9 @@ struct WireKernels {
   bool (*copy_finite)(const std::byte* in, std::size_t n, float* out);
   // Whether all n floats have the bits of the first.
   bool (*uniform)(const float* x, std::size_t n);
+  // Adds the words [first, last) of a message.
+  void (*sum)(const std::byte* message, std::size_t first, std::size_t last,
+              WireChecksum& out);
 };
 
 // Those for kernels of this name; see CpuOptions::isa.

@@ -202,6 +202,17 @@ inline bool uniform(const float* x, std::size_t n) {
   return other == 0;
 }
 
+inline void sum(const std::byte* message, std::size_t first, std::size_t last,
+                WireChecksum& out) {
+  WireChecksum mine = out;  // in registers
+  std::uint64_t key = first * WireChecksum::kStep;
+  for (std::size_t i = first; i < last; ++i) {
+    key += WireChecksum::kStep;
+    mine.add_keyed(key, load_word(message, i));
+  }
+  out = mine;
+}
+
 constexpr WireKernels kTable = {
     pack,  unpack,  write_high, read_elias_fano, read_bitmap, sort_small,
-    below, ascends, gaps,       copy_finite,     uniform};
+    below, ascends, gaps,       copy_finite,     uniform,     sum};
