@@ -12,7 +12,7 @@ from harness import CliTest, WIRE, main
 
 class BenchWire(CliTest):
     KEYS = {"codec", "form", "values", "n", "density", "entries", "bytes", "index_bits", "entropy_bits",
-            "bits_per_entry", "encode_ns", "decode_ns"}
+            "bits_per_entry", "select_seconds", "encode_seconds", "decode_seconds", "encode_ns", "decode_ns", "device"}
 
     def test_rows(self):
         rows = self.rows("bench", "wire", "--n", "100k", "--density", "0.01,0.1", "--steps", "2")
@@ -20,6 +20,7 @@ class BenchWire(CliTest):
             self.assertLessEqual(self.KEYS, set(row))
             self.assertEqual(row["entries"], int(row["density"] * row["n"]))
             self.assertGreater(row["bits_per_entry"], 0)
+            self.assertTrue(row["device"].startswith("cpu/"))
         self.assertEqual({row["density"] for row in rows}, {0.01, 0.1})
         for density in (0.01, 0.1):
             some = {row["codec"]: row for row in rows if row["density"] == density}
