@@ -83,6 +83,7 @@ Times time_codec(Device& device, Codec& codec, Feedback& feedback,
   SparseBlock& block = feedback.staged();
   SparseBlock received(backend, block.dense_size(), block.capacity(), 1);
   Decoded decoded;
+  Buffer result = backend.allocate(sizeof(DecodeResult));
   std::vector<double> encodes;
   std::vector<double> decodes;
   for (std::int64_t s = 0; s < steps + 2; ++s) {
@@ -93,7 +94,6 @@ Times time_codec(Device& device, Codec& codec, Feedback& feedback,
     backend.wait(codec.decode(*device.stream, bytes, feedback.forms(), received,
                               decoded));
     decoded.check("itself");
-    Buffer result = backend.allocate(sizeof(DecodeResult));
     const double encode = device.time([&] {
       codec.encode(
           *device.stream,
