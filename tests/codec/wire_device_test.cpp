@@ -197,6 +197,12 @@ TEST_P(WireOnDevices, WritesAnEmptyBlock) {
                       "too large");
 }
 
+// Many chunks, tiles and samples of bitpack.
+TEST_P(WireOnDevices, WritesLongLists) {
+  expect_same_bytes(make_list(300'000, 30'000, "random"), "random");
+  expect_same_bytes(make_list(300'000, 30'001, "clusters"), "clusters");
+}
+
 TEST_P(WireOnDevices, WritesEveryValueForm) {
   List list = make_list(5000, 301, "random");
   list.cut({2000, 0, 2700, 300});
@@ -329,22 +335,20 @@ void seal(Bytes& bytes) {
   std::memcpy(bytes.data() + offsetof(WireHeader, checksum), &sum, sizeof(sum));
 }
 
-// Each byte in turn, with and without a checksum that says that it is right.
+// Each byte in turn, with and now and then without a checksum that says that it
+// is right.
 TEST_P(WireOnDevices, SeesWhatTheCpuSeesInADamagedMessage) {
   for (const auto& [whole, list] : small_messages()) {
     const std::size_t capacity = list.indices.size() + 3;
     for (std::size_t i = 0; i < std::min<std::size_t>(whole.size(), 400); ++i) {
-      const std::uint64_t r = mix64(3, i);
-      for (const unsigned flip : {1U << (r % 8), 0x80U}) {
-        Bytes bad = whole;
-        bad[i] ^= static_cast<std::byte>(flip);
-        const std::string what = "byte " + std::to_string(i);
-        if (flip == 0x80U) {
-          expect_same_verdict(bad, list.segments, capacity, what);
-        }
-        seal(bad);
+      Bytes bad = whole;
+      bad[i] ^= std::byte{1} << (mix64(3, i) % 8);
+      const std::string what = "byte " + std::to_string(i);
+      if (i % 4 == 0) {
         expect_same_verdict(bad, list.segments, capacity, what);
       }
+      seal(bad);
+      expect_same_verdict(bad, list.segments, capacity, what);
     }
   }
 }
@@ -383,7 +387,7 @@ TEST_P(WireOnDevices, SeesWhatTheCpuSeesInRandomPayloads) {
       }
     }
   }
-  for (std::uint64_t trial = 0; trial < 1500; ++trial) {
+  for (std::uint64_t trial = 0; trial < 800; ++trial) {
     const auto& [whole, list] = all[trial % all.size()];
     Bytes bytes = whole;
     const std::size_t head =
