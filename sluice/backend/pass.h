@@ -159,6 +159,26 @@ struct QuantizePass {
   std::span<const SegmentTask> tasks;
 };
 
+// words = values as bf16; remainders = what rounding took off.
+struct NarrowPass {
+  const float* values = nullptr;
+  std::size_t n = 0;
+  std::uint16_t* words = nullptr;
+  float* remainders = nullptr;
+};
+
+// out = the sum of vectors of bf16, in their order, as fp32. The vector
+// `own_slot` is `own` instead, if that is not null.
+struct WidenPass {
+  const std::uint16_t* words = nullptr;
+  std::size_t slots = 1;   // vectors
+  std::size_t stride = 0;  // words from one to the next
+  std::size_t n = 0;
+  const float* own = nullptr;  // may be `out`
+  std::size_t own_slot = 0;
+  float* out = nullptr;
+};
+
 // Rows or tiles of one segment, for IndexForm::kRows.
 struct RowLayout {
   RowGeometry rows;
@@ -208,6 +228,7 @@ struct DecodeResult {
   WireError error = WireError::kNone;
   std::uint32_t reserved = 0;
   std::uint64_t count = 0;
+  std::uint64_t bytes = 0;  // of the message, as the pass was told
 };
 
 // Reads a message that anyone may have sent. On an error nothing but the
@@ -216,6 +237,9 @@ struct DecodeResult {
 struct DecodePass : BlockSink {
   const std::byte* in = nullptr;
   std::size_t bytes = 0;
+  // How many of the bytes are the message, where the device knows first; null:
+  // all. More than there are: an error, as if there were none.
+  const std::uint64_t* size = nullptr;
   std::span<const SegmentForm> segments;  // of the bucket, as the sender has it
   DecodeResult* result = nullptr;
 };

@@ -137,6 +137,12 @@ class CpuBackend final : public Backend {
   void quantize(Stream& stream, const QuantizePass& pass) override {
     cpu::run_quantize(pass, as_cpu(stream).rounded);
   }
+  void narrow(Stream&, const NarrowPass& pass) override {
+    cpu::run_narrow(pass, pool_);
+  }
+  void widen(Stream&, const WidenPass& pass) override {
+    cpu::run_widen(pass, pool_);
+  }
   void scatter(Stream&, const ScatterPass& pass) override {
     cpu::run_scatter(pass);
   }
@@ -151,9 +157,12 @@ class CpuBackend final : public Backend {
                                                 {pass.out, pass.capacity});
   }
   void decode(Stream& stream, const DecodePass& pass) override {
+    const std::uint64_t told = pass.size != nullptr ? *pass.size : pass.bytes;
     *pass.result = as_cpu(stream).coder.decode(
-        {pass.in, pass.bytes}, pass.segments, {pass.indices, pass.capacity},
-        {pass.values, pass.capacity}, pass.starts);
+        {pass.in, told > pass.bytes ? 0 : told}, pass.segments,
+        {pass.indices, pass.capacity}, {pass.values, pass.capacity},
+        pass.starts);
+    pass.result->bytes = told;
   }
 
  private:

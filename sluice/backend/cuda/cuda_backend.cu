@@ -227,6 +227,14 @@ class CudaBackend final : public Backend {
     CudaStream& s = as_cuda(stream);
     cuda::run_quantize(s.handle, s.uploads, pass);
   }
+  void narrow(Stream& stream, const NarrowPass& pass) override {
+    use();
+    cuda::run_narrow(as_cuda(stream).handle, pass);
+  }
+  void widen(Stream& stream, const WidenPass& pass) override {
+    use();
+    cuda::run_widen(as_cuda(stream).handle, pass);
+  }
   void scatter(Stream& stream, const ScatterPass& pass) override {
     use();
     CudaStream& s = as_cuda(stream);
@@ -290,13 +298,19 @@ void CudaBackend::encode(Stream& stream, const EncodePass& pass) {
 void CudaBackend::decode(Stream& stream, const DecodePass& pass) {
   use();
   CudaStream& s = as_cuda(stream);
+  std::uint64_t told = pass.bytes;
+  if (pass.size != nullptr) {
+    copy_out(s, std::as_writable_bytes(std::span(&told, 1)), pass.size);
+  }
   fetch(s, s.message, pass.in, pass.bytes);
   check(cudaStreamSynchronize(s.handle), "the work before a message");
+  s.message.resize(told > pass.bytes ? 0 : told);
   s.starts.resize(pass.segments.size() + 1);
   s.indices.resize(pass.capacity);
   s.values.resize(pass.capacity);
-  const DecodeResult result = s.coder.decode(
-      s.message, pass.segments, s.indices, s.values, s.starts.data());
+  DecodeResult result = s.coder.decode(s.message, pass.segments, s.indices,
+                                       s.values, s.starts.data());
+  result.bytes = told;
   copy_in(s, pass.indices,
           std::as_bytes(std::span(s.indices).first(result.count)));
   copy_in(s, pass.values,
