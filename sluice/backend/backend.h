@@ -62,6 +62,9 @@ class Backend {
   virtual void apply(Stream& stream, const ApplyPass& pass) = 0;
   virtual void encode(Stream& stream, const EncodePass& pass) = 0;
   virtual void decode(Stream& stream, const DecodePass& pass) = 0;
+  // Whether decode() waits until the device has come to the message: it must
+  // not be called behind what may never come.
+  virtual bool decode_waits() const { return false; }
 };
 
 // Options of the CPU backend.

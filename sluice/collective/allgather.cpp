@@ -80,6 +80,7 @@ const std::byte* DirectExchange::by_slots(Communicator& comm,
   const std::span<std::byte> own = slot_of(comm.rank());
   context.encode_slot(mine, own);
   context.link()->all_gather(context.stream(), own.data(), slots_.data(), slot);
+  if (context.device().decode_waits()) context.wait();
   for_others(comm, [&](std::size_t peer) {
     if (blocks_[peer].capacity() < capacity) {
       context.wait();

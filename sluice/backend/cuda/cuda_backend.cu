@@ -252,6 +252,7 @@ class CudaBackend final : public Backend {
   }
   void encode(Stream& stream, const EncodePass& pass) override;
   void decode(Stream& stream, const DecodePass& pass) override;
+  bool decode_waits() const override { return true; }
 
  private:
   static constexpr std::size_t kSmallCopy = std::size_t{1} << 18;
