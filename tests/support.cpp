@@ -49,7 +49,9 @@ std::vector<std::string> device_names() {
 }
 
 std::vector<std::string> linked_names() {
-  return {"cpu/portable+link", "fake+link"};
+  std::vector<std::string> names = device_names();
+  for (std::string& name : names) name += "+link";
+  return names;
 }
 
 std::vector<std::string> device_and_linked_names() {

@@ -24,7 +24,7 @@ std::vector<std::string> backend_names();
 // "cpu/portable", "fake" and, where there is a GPU, "cuda": a backend of each
 // kind, for suites in which the instruction set does not matter.
 std::vector<std::string> device_names();
-// The CPU and the fake device with a StagedLink: "fake+link".
+// Those of device_names() with a StagedLink: "fake+link".
 std::vector<std::string> linked_names();
 // All of them.
 std::vector<std::string> device_and_linked_names();
