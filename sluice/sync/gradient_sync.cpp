@@ -322,7 +322,7 @@ class GradientSync::Impl {
       }
       // The one time in a step that the host asks for what the device found.
       context_.wait();
-      exchange_again();
+      verify_buckets();
       if (options_.link != nullptr) tell_all_applied();
     } catch (const CommError&) {
       throw;
@@ -333,8 +333,8 @@ class GradientSync::Impl {
     return true;
   }
 
-  // What did not fit the first time.
-  void exchange_again() {
+  // What did not fit its slot goes once more.
+  void verify_buckets() {
     again_.clear();
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (!buckets_[b]->verify(comm_)) again_.push_back(b);
