@@ -324,7 +324,7 @@ void Communicator::wait_until(const std::function<bool()>& done,
       std::this_thread::yield();
     } else {
       engine_->idle(now() +
-                    std::clamp((now() - start) / 16, kShortNap, kLongNap));
+                    std::clamp((now() - start) / 256, kShortNap, kLongNap));
     }
   } while (!done());
   if (wait_note.wanted) wait_note.set("");
