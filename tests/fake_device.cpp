@@ -259,8 +259,8 @@ class FakeDeviceBackend final : public Backend {
   void decode(Stream& stream, const DecodePass& pass) override {
     using P = DecodePass;
     defer(stream, &Backend::decode,
-          placed(pass, &P::in, &P::size, &P::indices, &P::values, &P::starts,
-                 &P::result),
+          placed(pass, &P::in, &P::indices, &P::values, &P::starts, &P::result,
+                 &P::size),
           &P::segments);
   }
 

@@ -228,7 +228,6 @@ struct DecodeResult {
   WireError error = WireError::kNone;
   std::uint32_t reserved = 0;
   std::uint64_t count = 0;
-  std::uint64_t bytes = 0;  // of the message, as the pass was told
 };
 
 // Reads a message that anyone may have sent. On an error nothing but the
@@ -237,11 +236,11 @@ struct DecodeResult {
 struct DecodePass : BlockSink {
   const std::byte* in = nullptr;
   std::size_t bytes = 0;
-  // How many of the bytes are the message, where the device knows first; null:
-  // all. More than there are: an error, as if there were none.
-  const std::uint64_t* size = nullptr;
   std::span<const SegmentForm> segments;  // of the bucket, as the sender has it
   DecodeResult* result = nullptr;
+  // Device memory: how many of the bytes the message has, where only the device
+  // knows; more than `bytes` is an error. Null: all of them.
+  const std::uint64_t* size = nullptr;
 };
 
 }  // namespace sluice

@@ -18,21 +18,16 @@ void DirectExchange::run(Communicator& comm, ExchangeContext& context,
     }
     results_ = device.allocate(size * sizeof(DecodeResult));
     host_results_ = device.allocate_host(size * sizeof(DecodeResult));
+    sizes_ = device.allocate_host(size * sizeof(std::uint64_t));
   }
-  const std::byte* own_slot = nullptr;
   if (by_link_) {
-    own_slot = by_slots(comm, context, mine);
+    by_slots(comm, context, mine);
   } else {
     by_frames(comm, context, mine);
   }
   device.copy_out(context.stream(),
                   {host_results_.data<std::byte>(), host_results_.bytes()},
                   results_.data());
-  if (own_slot != nullptr) {
-    auto* bytes = &host_results_.data<DecodeResult>()[comm.rank()].bytes;
-    device.copy_out(context.stream(),
-                    std::as_writable_bytes(std::span(bytes, 1)), own_slot);
-  }
   sum.on_host = false;
   for (std::size_t r = 0; r < size; ++r) {
     sum.lists.push_back((r == comm.rank() ? mine.block : blocks_[r]).view());
@@ -67,9 +62,8 @@ std::size_t DirectExchange::slot_bytes(const Contribution& mine) const {
   return (bytes + kAlign - 1) / kAlign * kAlign;
 }
 
-const std::byte* DirectExchange::by_slots(Communicator& comm,
-                                          ExchangeContext& context,
-                                          const Contribution& mine) {
+void DirectExchange::by_slots(Communicator& comm, ExchangeContext& context,
+                              const Contribution& mine) {
   const std::size_t slot = slot_bytes(mine);
   const std::size_t capacity = mine.block.capacity();
   now_ = {0, capacity};
@@ -89,22 +83,27 @@ const std::byte* DirectExchange::by_slots(Communicator& comm,
     context.decode_slot(slot_of(peer), mine.forms, blocks_[peer],
                         results_.data<DecodeResult>() + peer);
   });
-  return own.data();
+  for (std::size_t r = 0; r < comm.size(); ++r) {
+    auto* size = sizes_.data<std::uint64_t>() + r;
+    context.device().copy_out(context.stream(),
+                              std::as_writable_bytes(std::span(size, 1)),
+                              slot_of(r).data());
+  }
 }
 
 bool DirectExchange::verify(Communicator& comm) {
   if (host_results_.data() == nullptr) return true;
-  const auto* results = host_results_.data<DecodeResult>();
   if (by_link_) {
     did_not_fit_ = false;
     for (std::size_t r = 0; r < comm.size(); ++r) {
-      did_not_fit_ |= results[r].bytes == 0;
-      now_.bytes = std::max(now_.bytes, results[r].bytes);
+      const std::uint64_t size = sizes_.data<std::uint64_t>()[r];
+      did_not_fit_ |= size == 0;
+      now_.bytes = std::max(now_.bytes, size);
     }
     if (did_not_fit_) return false;
   }
   for_others(comm, [&](std::size_t peer) {
-    const WireError error = results[peer].error;
+    const WireError error = host_results_.data<DecodeResult>()[peer].error;
     if (error == WireError::kNone) return;
     comm.reject(
         peer, concat("a block that failed the check of its ", describe(error)));

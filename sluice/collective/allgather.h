@@ -24,9 +24,8 @@ class DirectExchange {
  private:
   void by_frames(Communicator& comm, ExchangeContext& context,
                  const Contribution& mine);
-  // Returns this rank's own slot.
-  const std::byte* by_slots(Communicator& comm, ExchangeContext& context,
-                            const Contribution& mine);
+  void by_slots(Communicator& comm, ExchangeContext& context,
+                const Contribution& mine);
   std::size_t slot_bytes(const Contribution& mine) const;
 
   // The longest message of a step, and the capacity of the blocks.
@@ -37,7 +36,8 @@ class DirectExchange {
 
   std::vector<SparseBlock> blocks_;  // by rank; one's own is not copied
   Buffer results_;                   // the same
-  Buffer host_results_;              // the same; one's own has the size alone
+  Buffer host_results_;              // the same
+  Buffer sizes_;  // by rank, of the messages in slots; on the host
   Buffer slots_;
   bool by_link_ = false;
   bool did_not_fit_ = false;  // the last time

@@ -271,7 +271,7 @@ DecodeResult Coder::decode(std::span<const std::byte> in,
   if (error != WireError::kNone) {
     std::fill(starts, starts + segments.size() + 1, std::uint64_t{0});
   }
-  return {error, 0, starts[segments.size()], in.size()};
+  return {error, 0, starts[segments.size()]};
 }
 
 }  // namespace sluice::cpu::wire

@@ -309,9 +309,8 @@ void CudaBackend::decode(Stream& stream, const DecodePass& pass) {
   s.starts.resize(pass.segments.size() + 1);
   s.indices.resize(pass.capacity);
   s.values.resize(pass.capacity);
-  DecodeResult result = s.coder.decode(s.message, pass.segments, s.indices,
-                                       s.values, s.starts.data());
-  result.bytes = told;
+  const DecodeResult result = s.coder.decode(
+      s.message, pass.segments, s.indices, s.values, s.starts.data());
   copy_in(s, pass.indices,
           std::as_bytes(std::span(s.indices).first(result.count)));
   copy_in(s, pass.values,
