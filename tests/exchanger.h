@@ -36,7 +36,8 @@ class Exchanger {
     std::vector<SegmentForm> forms{};  // of n elements; none: one of fp32
   };
 
-  explicit Exchanger(Backend& backend) : backend_(backend), context_(backend) {}
+  explicit Exchanger(Backend& backend, DeviceLink* link = nullptr)
+      : backend_(backend), context_(backend, link) {}
   explicit Exchanger(
       std::unique_ptr<Backend> backend = make_cpu_backend({1, "portable"}))
       : own_(std::move(backend)), backend_(*own_), context_(backend_) {}
@@ -48,16 +49,17 @@ class Exchanger {
   void reduce(SparseAllreduce& collective, Communicator& comm,
               const Contribution& mine) {
     n_ = mine.n();
-    collective.reduce(comm, context_, mine, out_);
-    wait();
-    collective.verify(comm);
+    do {
+      collective.reduce(comm, context_, mine, out_);
+      context_.wait();
+    } while (!collective.verify(comm));
   }
 
   void reduce(SparseAllreduce& collective, Communicator& comm,
               const Picks& mine, const Options& options) {
     std::vector<SegmentForm> forms = options.forms;
     if (forms.empty()) forms.push_back({.size = options.n});
-    block_.emplace(backend_, options.n, mine.size(), forms.size());
+    block_.emplace(backend_, options.n, options.n, forms.size());
     std::vector<std::uint64_t> starts;
     std::uint64_t base = 0;
     for (const SegmentForm& form : forms) {

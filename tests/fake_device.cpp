@@ -226,6 +226,15 @@ class FakeDeviceBackend final : public Backend {
     defer(stream, &Backend::quantize,
           placed(pass, &P::indices, &P::values, &P::starts), &P::tasks);
   }
+  void narrow(Stream& stream, const NarrowPass& pass) override {
+    using P = NarrowPass;
+    defer(stream, &Backend::narrow,
+          placed(pass, &P::values, &P::words, &P::remainders));
+  }
+  void widen(Stream& stream, const WidenPass& pass) override {
+    using P = WidenPass;
+    defer(stream, &Backend::widen, placed(pass, &P::words, &P::own, &P::out));
+  }
   void scatter(Stream& stream, const ScatterPass& pass) override {
     defer(stream, &Backend::scatter, pass, &ScatterPass::lists,
           &ScatterPass::targets);
@@ -253,6 +262,14 @@ class FakeDeviceBackend final : public Backend {
           placed(pass, &P::in, &P::indices, &P::values, &P::starts, &P::result,
                  &P::size),
           &P::segments);
+  }
+
+  void work(Stream& stream, const void* in, void* out, FakeWork work) {
+    const auto* from = static_cast<const std::byte*>(in);
+    enqueue(stream, [work = std::move(work), from = at(from),
+                     to = at(static_cast<std::byte*>(out))](Stream&) {
+      work(from, to);
+    });
   }
 
  private:
@@ -354,6 +371,13 @@ class FakeDeviceBackend final : public Backend {
 std::unique_ptr<Backend> make_fake_device_backend(const CpuOptions& options,
                                                   FakeDeviceLog* log) {
   return std::make_unique<FakeDeviceBackend>(options, log);
+}
+
+bool enqueue_fake_work(Backend& backend, Stream& stream, const void* in,
+                       void* out, FakeWork work) {
+  auto* fake = dynamic_cast<FakeDeviceBackend*>(&backend);
+  if (fake != nullptr) fake->work(stream, in, out, std::move(work));
+  return fake != nullptr;
 }
 
 }  // namespace sluice::testing

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "sluice/backend/backend.h"
@@ -21,5 +22,13 @@ struct FakeDeviceLog {
 // stale counts. `log`, if any, must outlive it.
 std::unique_ptr<Backend> make_fake_device_backend(
     const CpuOptions& options = {}, FakeDeviceLog* log = nullptr);
+
+// Work of the host in a stream of such a device, for what stands in for other
+// parts of a device: runs when the device comes to it, with two places of the
+// device's memory where it can be touched. False if the backend is no such
+// device.
+using FakeWork = std::function<void(const std::byte* in, std::byte* out)>;
+bool enqueue_fake_work(Backend& backend, Stream& stream, const void* in,
+                       void* out, FakeWork work);
 
 }  // namespace sluice::testing

@@ -48,8 +48,21 @@ std::vector<std::string> device_names() {
   return names;
 }
 
+std::vector<std::string> linked_names() {
+  std::vector<std::string> names = device_names();
+  for (std::string& name : names) name += "+link";
+  return names;
+}
+
+std::vector<std::string> device_and_linked_names() {
+  std::vector<std::string> names = device_names();
+  for (std::string& name : linked_names()) names.push_back(std::move(name));
+  return names;
+}
+
 std::unique_ptr<Backend> make_backend(std::string_view name,
                                       std::size_t threads) {
+  name = name.substr(0, name.find('+'));
   if (name == "fake") return make_fake_device_backend({threads, ""});
   if (name == "cuda") return make_cuda_backend();
   return make_cpu_backend({threads, std::string(name.substr(4))});

@@ -24,6 +24,11 @@ std::vector<std::string> backend_names();
 // "cpu/portable", "fake" and, where there is a GPU, "cuda": a backend of each
 // kind, for suites in which the instruction set does not matter.
 std::vector<std::string> device_names();
+// Those of device_names() with a StagedLink: "fake+link".
+std::vector<std::string> linked_names();
+// All of them.
+std::vector<std::string> device_and_linked_names();
+// Whatever follows a "+" is for others.
 std::unique_ptr<Backend> make_backend(std::string_view name,
                                       std::size_t threads = 1);
 

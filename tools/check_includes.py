@@ -14,7 +14,7 @@ MAY_USE = {
     "sparsify": {"core", "backend"},
     "feedback": {"core", "backend", "sparsify"},
     "codec": {"core", "backend"},
-    "comm": {"core"},
+    "comm": {"core", "backend"},
     "cost": {"core"},
     "collective": {"core", "backend", "codec", "comm", "cost"},
     "plan": {"core", "cost"},

@@ -55,6 +55,8 @@ class Backend {
   virtual void select(Stream& stream, const SelectPass& pass) = 0;
   virtual void momentum(Stream& stream, const MomentumPass& pass) = 0;
   virtual void quantize(Stream& stream, const QuantizePass& pass) = 0;
+  virtual void narrow(Stream& stream, const NarrowPass& pass) = 0;
+  virtual void widen(Stream& stream, const WidenPass& pass) = 0;
   virtual void scatter(Stream& stream, const ScatterPass& pass) = 0;
   virtual void gather(Stream& stream, const GatherPass& pass) = 0;
   virtual void apply(Stream& stream, const ApplyPass& pass) = 0;

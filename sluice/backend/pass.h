@@ -159,6 +159,26 @@ struct QuantizePass {
   std::span<const SegmentTask> tasks;
 };
 
+// words = values as bf16; remainders = what rounding took off.
+struct NarrowPass {
+  const float* values = nullptr;
+  std::size_t n = 0;
+  std::uint16_t* words = nullptr;
+  float* remainders = nullptr;
+};
+
+// out = the sum of vectors of bf16, in their order, as fp32. The vector
+// `own_slot` is `own` instead, if that is not null.
+struct WidenPass {
+  const std::uint16_t* words = nullptr;
+  std::size_t slots = 1;   // vectors
+  std::size_t stride = 0;  // words from one to the next
+  std::size_t n = 0;
+  const float* own = nullptr;  // may be `out`
+  std::size_t own_slot = 0;
+  float* out = nullptr;
+};
+
 // Rows or tiles of one segment, for IndexForm::kRows.
 struct RowLayout {
   RowGeometry rows;

@@ -120,8 +120,8 @@ void Codec::encode(Stream& stream, const BlockView& block,
 
 void Codec::decode(Stream& stream, std::span<const std::byte> in,
                    std::span<const SegmentForm> segments, const BlockSink& out,
-                   DecodeResult* result) {
-  backend_.decode(stream, {out, in.data(), in.size(), segments, result});
+                   DecodeResult* result, const std::uint64_t* size) {
+  backend_.decode(stream, {out, in.data(), in.size(), segments, result, size});
 }
 
 Event Codec::encode(Stream& stream, const SparseBlock& block,

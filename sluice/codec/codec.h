@@ -94,10 +94,11 @@ class Codec {
   // it does not fit, or if a forced form cannot carry the block.
   void encode(Stream& stream, const BlockView& block, std::span<std::byte> out,
               std::uint64_t* written);
-  // Reads one; `result` is device memory. The sender's segments must be these.
+  // Reads one; `result` is device memory, and so is `size`: see DecodePass. The
+  // sender's segments must be these.
   void decode(Stream& stream, std::span<const std::byte> in,
               std::span<const SegmentForm> segments, const BlockSink& out,
-              DecodeResult* result);
+              DecodeResult* result, const std::uint64_t* size = nullptr);
 
   // The same with a block that has these segments. The event's wait makes
   // out.size() known.

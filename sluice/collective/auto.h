@@ -26,8 +26,8 @@ class Auto final : public SparseAllreduce {
   Network* unknown_network() override {
     return network_.alpha == 0 && network_.beta == 0 ? &network_ : nullptr;
   }
-  void verify(Communicator& comm) override {
-    algorithms_[choice_]->verify(comm);
+  bool verify(Communicator& comm) override {
+    return algorithms_[choice_]->verify(comm);
   }
   void commit(std::uint64_t selected) override;
   void roll_back() override;

@@ -95,10 +95,11 @@ class Balanced final : public SparseAllreduce {
 
   explicit Balanced(const Params& params);
   std::string_view name() const override { return kName; }
-  void verify(Communicator& comm) override {
-    if (direct_) exchange_.verify(comm);
+  bool verify(Communicator& comm) override {
+    return !direct_ || exchange_.verify(comm);
   }
   void commit(std::uint64_t selected) override;
+  void roll_back() override { exchange_.roll_back(); }
   std::vector<double> save() const override;
   void load(std::span<const double> values) override;
 

@@ -74,9 +74,49 @@ void Dense::sum_now(Communicator& comm, std::span<const float> in,
   best = std::min(best, seconds);
 }
 
+void Dense::enqueue_sum(Communicator&, ExchangeContext& context,
+                        std::span<const float> in, std::span<float> out,
+                        std::span<float>) {
+  context.link()->sum(context.stream(), in.data(), out.data(), in.size());
+}
+
 void DenseBf16::sum_now(Communicator& comm, std::span<const float> in,
                         std::span<float> out, std::span<float> remainders) {
   ring_sum_bf16(comm, in, out, remainders, kRing);
+}
+
+// Every rank sums a range of its own, in fp32 and in the order of ranks. As
+// with the ring, each rank rounds every element once: what it sends to others,
+// and its own range once that is summed.
+void DenseBf16::enqueue_sum(Communicator& comm, ExchangeContext& context,
+                            std::span<const float> in, std::span<float> out,
+                            std::span<float> remainders) {
+  using Word = std::uint16_t;
+  Backend& device = context.device();
+  Stream& stream = context.stream();
+  DeviceLink& link = *context.link();
+  const std::size_t ranks = comm.size();
+  const std::size_t slot = (in.size() + ranks - 1) / ranks;
+  const std::size_t begin = std::min(in.size(), comm.rank() * slot);
+  const std::size_t own = std::min(slot, in.size() - begin);
+  context.reserve(words_, ranks * slot * sizeof(Word));
+  context.reserve(incoming_, ranks * slot * sizeof(Word));
+  auto* words = words_.data<Word>();
+  auto* incoming = incoming_.data<Word>();
+  device.narrow(stream, {in.data(), in.size(), words, remainders.data()});
+  link.all_to_all(stream, words, incoming, slot * sizeof(Word));
+  device.widen(stream, {.words = incoming,
+                        .slots = ranks,
+                        .stride = slot,
+                        .n = own,
+                        .own = in.data() + begin,
+                        .own_slot = comm.rank(),
+                        .out = out.data() + begin});
+  words += comm.rank() * slot;
+  device.narrow(stream,
+                {out.data() + begin, own, words, remainders.data() + begin});
+  link.all_gather(stream, words, incoming, slot * sizeof(Word));
+  device.widen(stream, {.words = incoming, .n = out.size(), .out = out.data()});
 }
 
 }  // namespace sluice

@@ -18,13 +18,15 @@ class Dense final : public DenseAllreduce {
     return {{.name = "by",
              .value = &p.by,
              .doc = "a pipelined ring, the engine's own all-reduce, the one "
-                    "that suits the size (auto), or (measured) the one that "
-                    "was faster in the first steps, which does not repeat",
+                    "that suits the size, or between GPUs NCCL's (auto), or "
+                    "(measured) the one that was faster in the first steps, "
+                    "which does not repeat",
              .choices = {"auto", "ring", "native", "measured"}}};
   }
 
   explicit Dense(const Params& params) : params_(params) {}
   std::string_view name() const override { return kName; }
+  bool takes_link() const override { return params_.by == "auto"; }
   void commit(std::uint64_t selected) override;
   std::vector<double> save() const override;
   void load(std::span<const double> values) override;
@@ -35,6 +37,9 @@ class Dense final : public DenseAllreduce {
  private:
   void sum_now(Communicator& comm, std::span<const float> in,
                std::span<float> out, std::span<float> remainders) override;
+  void enqueue_sum(Communicator& comm, ExchangeContext& context,
+                   std::span<const float> in, std::span<float> out,
+                   std::span<float> remainders) override;
   bool take_native(Communicator& comm, std::size_t n);
 
   Params params_;
@@ -60,6 +65,12 @@ class DenseBf16 final : public DenseAllreduce {
  private:
   void sum_now(Communicator& comm, std::span<const float> in,
                std::span<float> out, std::span<float> remainders) override;
+  void enqueue_sum(Communicator& comm, ExchangeContext& context,
+                   std::span<const float> in, std::span<float> out,
+                   std::span<float> remainders) override;
+
+  Buffer words_;     // a slot for every rank
+  Buffer incoming_;  // the same
 };
 
 }  // namespace sluice

@@ -6,8 +6,9 @@
 
 namespace sluice {
 
-ExchangeContext::ExchangeContext(Backend& device)
+ExchangeContext::ExchangeContext(Backend& device, DeviceLink* link)
     : device_(device),
+      link_(link),
       stream_(device.make_stream()),
       own_host_(device.is_host() ? nullptr : make_cpu_backend({1, ""})),
       host_(device.is_host() ? device : *own_host_),
@@ -21,12 +22,26 @@ void ExchangeContext::set_watch(const EncodeWatch& watch) {
   coder_.set_watch(watch);
 }
 
-// Work that is enqueued may still use the old memory.
+void ExchangeContext::wait() {
+  const Event event = device_.record(*stream_);
+  if (link_ != nullptr) {
+    link_->wait(event);
+  } else {
+    device_.wait(event);
+  }
+}
+
+void ExchangeContext::reserve(Buffer& buffer, std::size_t bytes) {
+  if (bytes <= buffer.bytes()) return;
+  wait();
+  buffer = device_.allocate(bytes);
+}
+
+// With room for more: counts vary.
 template <class T>
 T* ExchangeContext::grown(Buffer& buffer, std::size_t count) {
   if (buffer.bytes() < count * sizeof(T)) {
-    device_.wait(device_.record(*stream_));
-    buffer = device_.allocate(count * sizeof(T) * 5 / 4);
+    reserve(buffer, count * sizeof(T) * 5 / 4);
   }
   return buffer.data<T>();
 }
@@ -37,7 +52,8 @@ ListView ExchangeContext::host_view(const Contribution& mine) {
     const std::size_t count = *block.view().count;
     return {{block.indices(), count}, {block.values(), count}};
   }
-  device_.wait(block.fetch(device_, *stream_));
+  block.fetch(device_, *stream_);
+  wait();
   mine_.reset(block.count());
   const auto copy = [&](auto* target, const auto* source) {
     device_.copy_out(*stream_,
@@ -46,7 +62,7 @@ ListView ExchangeContext::host_view(const Contribution& mine) {
   };
   copy(mine_.indices(), block.indices());
   copy(mine_.values(), block.values());
-  device_.wait(device_.record(*stream_));
+  wait();
   return mine_;
 }
 
@@ -69,7 +85,7 @@ void ExchangeContext::rest_at(const Contribution& mine,
   device_.gather(*stream_,
                  {{at, nullptr, head, indices.size()}, mine.rest, values});
   device_.copy_out(*stream_, std::as_writable_bytes(out), values);
-  device_.wait(device_.record(*stream_));
+  wait();
 }
 
 Frame ExchangeContext::encode(Communicator& comm, const Contribution& mine) {
@@ -89,7 +105,7 @@ Frame ExchangeContext::encode(Communicator& comm, const Contribution& mine) {
   auto* size = size_.data<std::uint64_t>();
   device_.copy_out(*stream_, std::as_writable_bytes(std::span(size, 1)),
                    written);
-  device_.wait(device_.record(*stream_));
+  wait();
   if (*size == 0) {
     throw std::logic_error("[encode] a block did not fit its forms");
   }
@@ -98,7 +114,7 @@ Frame ExchangeContext::encode(Communicator& comm, const Contribution& mine) {
   } else {
     frame = comm.make_frame(*size);
     device_.copy_out(*stream_, frame.payload(), out.data());
-    device_.wait(device_.record(*stream_));
+    wait();
   }
   if (watch_) watch_(start);
   return frame;
@@ -117,6 +133,27 @@ void ExchangeContext::decode(std::span<const std::byte> bytes,
   codec_.decode(*stream_, bytes, forms,
                 {out.indices(), out.values(), out.starts(), out.capacity()},
                 result);
+}
+
+std::size_t ExchangeContext::most_slot_bytes(const Contribution& mine) {
+  return kSlotHeader +
+         Codec::max_bytes(mine.block.capacity(), mine.forms.size());
+}
+
+void ExchangeContext::encode_slot(const Contribution& mine,
+                                  std::span<std::byte> slot) {
+  const SparseBlock& block = mine.block;
+  codec_.encode(
+      *stream_, {block.indices(), block.values(), block.starts(), mine.forms},
+      slot.subspan(kSlotHeader), reinterpret_cast<std::uint64_t*>(slot.data()));
+}
+
+void ExchangeContext::decode_slot(std::span<const std::byte> slot,
+                                  std::span<const SegmentForm> forms,
+                                  SparseBlock& out, DecodeResult* result) {
+  codec_.decode(*stream_, slot.subspan(kSlotHeader), forms,
+                {out.indices(), out.values(), out.starts(), out.capacity()},
+                result, reinterpret_cast<const std::uint64_t*>(slot.data()));
 }
 
 std::span<const SparseView> ExchangeContext::on_device(const Pieces& pieces) {

@@ -8,13 +8,14 @@
 #include "sluice/codec/codec.h"
 #include "sluice/collective/list_coder.h"
 #include "sluice/comm/communicator.h"
+#include "sluice/comm/device_link.h"
 
 namespace sluice {
 
 // What a rank brings to an exchange: the block as it was selected, on its
 // device.
 struct Contribution {
-  SparseBlock& block;
+  SparseBlock& block;  // its capacity is the same on all ranks
   // How its segments may travel; the same on all ranks.
   std::span<const SegmentForm> forms;
   std::uint64_t k = 0;  // entries that a cutting algorithm may keep
@@ -46,12 +47,22 @@ struct Pieces {
 // those of a device need not. Used by one thread.
 class ExchangeContext {
  public:
-  explicit ExchangeContext(Backend& device);
+  // `link`, if any, must outlive it.
+  explicit ExchangeContext(Backend& device, DeviceLink* link = nullptr);
 
   Backend& device() { return device_; }
   bool is_host() const { return device_.is_host(); }
   Stream& stream() { return *stream_; }
   ListCoder& coder() { return coder_; }
+  // By which devices reach each other; null where all goes through the host.
+  DeviceLink* link() { return link_; }
+  // Blocks the host until the stream has come so far. Throws CommError if ranks
+  // are lost that a link needs for it.
+  void wait();
+  // Memory of the device for so many bytes, whose content is lost if it grows.
+  // Waits first for what may still use it, and because allocating may wait for
+  // the whole device, without a deadline.
+  void reserve(Buffer& buffer, std::size_t bytes);
   // See EncodeWatch.
   void set_watch(const EncodeWatch& watch);
 
@@ -71,6 +82,18 @@ class ExchangeContext {
               std::span<const SegmentForm> forms, SparseBlock& out,
               DecodeResult* result);
 
+  // For a link: messages in slots of the device, whose first kSlotHeader bytes
+  // hold the message's size, so that the host need not know it.
+  static constexpr std::size_t kSlotHeader = 16;
+  // The most bytes of a slot that such a block can need.
+  static std::size_t most_slot_bytes(const Contribution& mine);
+  // Enqueues coding the block; the size is 0 if it does not fit.
+  void encode_slot(const Contribution& mine, std::span<std::byte> slot);
+  // See decode(). `out` has the room it needs.
+  void decode_slot(std::span<const std::byte> slot,
+                   std::span<const SegmentForm> forms, SparseBlock& out,
+                   DecodeResult* result);
+
   // The pieces in memory of the device, valid for work enqueued before the next
   // call.
   std::span<const SparseView> on_device(const Pieces& pieces);
@@ -86,6 +109,7 @@ class ExchangeContext {
   T* grown(Buffer& buffer, std::size_t count);
 
   Backend& device_;
+  DeviceLink* link_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Backend> own_host_;  // unless the device is one
   Backend& host_;

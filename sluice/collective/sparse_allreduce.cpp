@@ -36,6 +36,15 @@ void DenseAllreduce::sum(Communicator& comm, std::uint64_t step,
   std::fill(remainders.begin(), remainders.end(), 0.0F);
 }
 
+void DenseAllreduce::sum_on_device(Communicator& comm, ExchangeContext& context,
+                                   std::uint64_t step,
+                                   std::span<const float> in,
+                                   std::span<float> out,
+                                   std::span<float> remainders) {
+  comm.begin(name(), step);
+  enqueue_sum(comm, context, in, out, remainders);
+}
+
 void DenseAllreduce::run(Communicator& comm, ExchangeContext& context,
                          const Contribution& mine, Delivery& out) {
   const ListView selected = context.host_view(mine);

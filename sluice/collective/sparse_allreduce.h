@@ -59,8 +59,10 @@ class SparseAllreduce {
               const Contribution& mine, Delivery& out);
 
   // Before anything is committed, once the context's stream has come so far:
-  // throws CommError if the device could not read what a peer sent.
-  virtual void verify(Communicator&) {}
+  // throws CommError if the device could not read what a peer sent. False, on
+  // all ranks alike, if something did not fit and all of them must reduce() the
+  // same once more; that will fit.
+  virtual bool verify(Communicator&) { return true; }
 
   // After a step that all ranks voted for. Some algorithms learn from it, and
   // all ranks must learn the same. `selected`: entries over all ranks, as the
@@ -100,11 +102,22 @@ class DenseAllreduce : public SparseAllreduce {
   void sum(Communicator& comm, std::uint64_t step, std::span<const float> in,
            std::span<float> out, std::span<float> remainders);
 
+  // Whether it can do so on a device that has a link, among several ranks.
+  virtual bool takes_link() const { return true; }
+  // The same, enqueued: all of it is memory of the context's device. In another
+  // order than sum(), so that sums may differ in their last bits.
+  void sum_on_device(Communicator& comm, ExchangeContext& context,
+                     std::uint64_t step, std::span<const float> in,
+                     std::span<float> out, std::span<float> remainders);
+
  private:
   void run(Communicator& comm, ExchangeContext& context,
            const Contribution& mine, Delivery& out) override;
   virtual void sum_now(Communicator& comm, std::span<const float> in,
                        std::span<float> out, std::span<float> remainders) = 0;
+  virtual void enqueue_sum(Communicator& comm, ExchangeContext& context,
+                           std::span<const float> in, std::span<float> out,
+                           std::span<float> remainders) = 0;
 
   Array<float> dense_;
   Array<float> remainders_;

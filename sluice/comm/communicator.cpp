@@ -39,6 +39,11 @@ constexpr auto kGrace = std::chrono::milliseconds(500);
 constexpr auto kListen = std::chrono::milliseconds(200);
 // A rank that finds itself this much later was paused, whatever the timeout.
 constexpr auto kLeastPause = std::chrono::seconds(1);
+// Who waits for a device, which does not call, looks this many times at once,
+// and then after naps that grow with the wait.
+constexpr int kLooks = 100;
+constexpr Engine::Clock::duration kShortNap = std::chrono::microseconds(50);
+constexpr Engine::Clock::duration kLongNap = std::chrono::milliseconds(10);
 // Of other ranks' frames that come while a rank listens.
 constexpr std::size_t kHeardAhead = 8;
 
@@ -290,7 +295,7 @@ bool Communicator::native_sum(std::span<const float> in, std::span<float> out) {
   if (done == Engine::Native::kNone) return false;
   if (done == Engine::Native::kLate) {
     // The engine does not say whom it misses; the others may know more.
-    give_up_on(Complaint::kNobody, " inside the engine's own all-reduce");
+    give_up(" inside the engine's own all-reduce");
   }
   const std::uint64_t bytes =
       2 * in.size_bytes() * (size() - 1) / std::max<std::size_t>(size(), 1);
@@ -298,6 +303,41 @@ bool Communicator::native_sum(std::span<const float> in, std::span<float> out) {
   traffic_.bytes_received += bytes;
   traffic_.messages_sent += 2 * (size() - 1);
   return true;
+}
+
+void Communicator::wait_until(const std::function<bool()>& done,
+                              const std::string& where) {
+  if (done()) return;
+  if (wait_note.wanted) {
+    wait_note.set(concat("[", operation_, "] rank ", rank(),
+                         " was told to stop (SIGTERM) while it waited for all "
+                         "others in ",
+                         place(step_), where, "\n"));
+  }
+  const auto start = now();
+  looked_ = start;
+  listen_at_ = start + kListen;
+  int looks = 0;
+  do {
+    if (late()) give_up(where);
+    if (++looks < kLooks) {
+      std::this_thread::yield();
+    } else {
+      engine_->idle(now() +
+                    std::clamp((now() - start) / 256, kShortNap, kLongNap));
+    }
+  } while (!done());
+  if (wait_note.wanted) wait_note.set("");
+}
+
+void Communicator::give_up(const std::string& where) {
+  give_up_on(Complaint::kNobody, where);
+}
+
+void Communicator::count_traffic(const Traffic& more) {
+  traffic_.bytes_sent += more.bytes_sent;
+  traffic_.bytes_received += more.bytes_received;
+  traffic_.messages_sent += more.messages_sent;
 }
 
 void Communicator::barrier(std::uint64_t step) {

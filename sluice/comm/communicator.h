@@ -86,6 +86,16 @@ class Communicator {
   // own all-reduce; false if it has none. Throws CommError.
   bool native_sum(std::span<const float> in, std::span<float> out);
 
+  // Waits until done(), which is asked all the while, within the call: for work
+  // that needs the other ranks and goes another way than by messages (`where`,
+  // for errors: " inside NCCL"). Throws CommError.
+  void wait_until(const std::function<bool()>& done, const std::string& where);
+  // Says that such work has failed for want of another rank, whichever that is,
+  // and fails the communicator: the others learn it, and the silent is named.
+  [[noreturn]] void give_up(const std::string& where);
+  // What such work has moved.
+  void count_traffic(const Traffic& more);
+
   // A call of its own: returns when all ranks have called it.
   void barrier(std::uint64_t step);
 

@@ -105,6 +105,11 @@ ParamList params_of(TrainConfig& c) {
        .value = &c.deterministic,
        .doc = "whether a GPU takes slower algorithms that repeat",
        .choices = {"off", "on"}},
+      {.name = "gpu_link",
+       .value = &c.gpu_link,
+       .doc = "how GPUs exchange: nccl, or mpi through the host; auto: nccl "
+              "where it can be, else mpi",
+       .choices = {"auto", "nccl", "mpi"}},
       {"threads", &c.threads, "per worker; 0: cores shared evenly", 0, 1024},
       {"data_threads", &c.data_threads,
        "per worker, that make samples; 0: some for images, none for what is in "

@@ -45,6 +45,7 @@ struct TrainConfig {
   std::string tf32 = "auto";  // and channels-last: see choose_device
   std::string channels_last = "auto";
   std::string deterministic = "off";
+  std::string gpu_link = "auto";
   std::int64_t threads = 0;
   std::int64_t data_threads = 0;
   std::int64_t prefetch = 2;

@@ -24,7 +24,9 @@ void check_config(const TrainConfig& c) {
           "of epochs (1e), got '",
           c.eval_every, "'");
   parse_step_range(c.trace);
-  parse_device(c.device);
+  require(!parse_device(c.device).is_cpu || c.gpu_link != "nccl",
+          "[train] parameter 'gpu_link' nccl needs device cuda, got '",
+          c.device, "'");
 }
 
 }  // namespace sluice

@@ -12,6 +12,7 @@ std::string to_json(const TrainSummary& s) {
       {"model", s.model},
       {"parameters", s.parameters},
       {"ranks", s.ranks},
+      {"gpu_link", s.gpu_link},
       {"steps", s.steps},
       {"epochs", s.epochs},
       {"seconds", s.seconds},

@@ -12,6 +12,7 @@ struct TrainSummary {
   std::string model;
   std::uint64_t parameters = 0;
   std::uint64_t ranks = 0;
+  std::string gpu_link;     // "nccl", "mpi", or "" where no GPUs exchange
   std::uint64_t steps = 0;  // of all runs that it resumed
   double epochs = 0;
   double seconds = 0;  // of steps, without evaluation and checkpoints

@@ -47,9 +47,8 @@ class BucketSync {
   // Enqueues whatever can be applied before the vote: the mean over so many
   // ranks.
   virtual void apply(ExchangeContext&, std::size_t /*ranks*/) {}
-  // Once the context's stream has come so far: throws CommError if a peer sent
-  // what the device could not read.
-  void verify(Communicator& comm) { collective_->verify(comm); }
+  // Once the context's stream has come so far: see SparseAllreduce::verify.
+  bool verify(Communicator& comm) { return collective_->verify(comm); }
   virtual StepReport report() const = 0;
   virtual bool is_sparse() const = 0;
   // Has been selected, and neither committed nor rolled back.

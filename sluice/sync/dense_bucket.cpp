@@ -35,7 +35,7 @@ class DenseBucket final : public BucketSync {
   void inherit_residual() override { owed_ = true; }
   std::size_t memory_bytes() const override {
     return packed_.bytes() + sums_.bytes() + host_.bytes() +
-           remainders_.bytes() + velocity_.bytes();
+           remainders_.bytes() + rounded_off_.bytes() + velocity_.bytes();
   }
 
  private:
@@ -62,6 +62,11 @@ class DenseBucket final : public BucketSync {
     ranks_ = comm.size();
     mean_ = reads_in_place() ? static_cast<float*>(gradients_[0].data)
                              : floats(packed_);
+    by_link_ = context.link() != nullptr && dense_->takes_link() && ranks_ > 1;
+    if (by_link_) {
+      sum_on_device(comm, context, step);
+      return;
+    }
     std::span<float> remainders;
     if (dense_->rounds()) remainders = {host_floats(remainders_), n};
     if (backend_.is_host()) {
@@ -73,11 +78,33 @@ class DenseBucket final : public BucketSync {
       const std::span<float> values(host_floats(host_), n);
       backend_.copy_out(context.stream(), std::as_writable_bytes(values),
                         mean_);
-      backend_.wait(backend_.record(context.stream()));
+      context.wait();
       dense_->sum(comm, step, values, values, remainders);
       backend_.copy_in(context.stream(), mean_, std::as_bytes(values));
     }
-    backend_.count_nonfinite(context.stream(), mean_, n, bad_sums());
+    count_bad(context);
+  }
+
+  void sum_on_device(Communicator& comm, ExchangeContext& context,
+                     std::uint64_t step) {
+    const std::size_t n = bucket_.size();
+    const std::span<const float> in(mean_, n);
+    if (reads_in_place()) {
+      context.reserve(sums_, n * sizeof(float));
+      mean_ = sums_.data<float>();
+    }
+    std::span<float> remainders;
+    if (dense_->rounds()) {
+      context.reserve(rounded_off_, n * sizeof(float));
+      remainders = {rounded_off_.data<float>(), n};
+    }
+    dense_->sum_on_device(comm, context, step, in, {mean_, n}, remainders);
+    count_bad(context);
+  }
+
+  void count_bad(ExchangeContext& context) {
+    backend_.count_nonfinite(context.stream(), mean_, bucket_.size(),
+                             bad_sums());
     fetch_bad_sums(context);
   }
 
@@ -92,9 +119,11 @@ class DenseBucket final : public BucketSync {
       backend_.apply(stream, {{}, mean_, gradients_, share});
     }
     if (dense_->rounds()) {
-      const std::span<const float> rest(remainders_.data<float>(),
-                                        bucket_.size());
-      backend_.apply(stream, {{}, context.on_device(rest), residual_views_, 1});
+      const float* rest = by_link_
+                              ? rounded_off_.data<float>()
+                              : context.on_device(std::span<const float>(
+                                    remainders_.data<float>(), bucket_.size()));
+      backend_.apply(stream, {{}, rest, residual_views_, 1});
     } else if (owed_) {
       for (const MemoryRange& r : residuals_) {
         backend_.fill(stream, r.data, r.size, 0);
@@ -148,7 +177,9 @@ class DenseBucket final : public BucketSync {
   Buffer packed_;
   Buffer sums_;
   Buffer host_;
-  Buffer remainders_;  // of the host
+  Buffer remainders_;   // of the host
+  Buffer rounded_off_;  // the same, of the device
+  bool by_link_ = false;
   std::vector<MomentumTask> tasks_;
   Buffer velocity_;
   Buffer nonfinite_;  // counts that nobody asks for: the sums are finite

@@ -32,7 +32,7 @@ class GradientSync::Impl {
         tensors_(std::move(tensors)),
         options_(options),
         select_stream_(backend.make_stream()),
-        context_(backend),
+        context_(backend, options.link),
         network_(options.network) {
     std::size_t elements = 0;
     for (const TensorInfo& t : tensors_) {
@@ -57,6 +57,8 @@ class GradientSync::Impl {
     changed_.notify_all();
     selector_.join();
     exchanger_.join();
+    // The streams of a step that was given up may wait for other ranks.
+    if (open_) abort_link();
   }
 
   void begin(std::uint64_t step, const Densities& densities,
@@ -117,6 +119,7 @@ class GradientSync::Impl {
     const VoteResult result =
         settle(comm_, {report_.committed ? step_.step + 1 : step_.step,
                        in_doubt_, heard_.totals});
+    if (options_.link != nullptr) options_.link->rebuild();
     if (in_doubt_) {
       const bool commit = result.decision == Decision::kCommit;
       if (commit) heard_.totals = result.totals;
@@ -287,6 +290,8 @@ class GradientSync::Impl {
       count();
       decide();
     } catch (const CommError& e) {
+      // Whatever waits for the stream from here on must not wait for a rank.
+      abort_link();
       if (!wait_for_selector()) return;
       in_doubt_ = voted_;
       if (!voted_) {
@@ -316,8 +321,9 @@ class GradientSync::Impl {
         exchange(b);
       }
       // The one time in a step that the host asks for what the device found.
-      backend_.wait(backend_.record(context_.stream()));
-      for (auto& bucket : buckets_) bucket->verify(comm_);
+      context_.wait();
+      verify_buckets();
+      if (options_.link != nullptr) tell_all_applied();
     } catch (const CommError&) {
       throw;
     } catch (const std::exception& e) {
@@ -325,6 +331,21 @@ class GradientSync::Impl {
       comm_.abandon("exchange", step_.step, e.what());
     }
     return true;
+  }
+
+  // What did not fit its slot goes once more.
+  void verify_buckets() {
+    again_.clear();
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      if (!buckets_[b]->verify(comm_)) again_.push_back(b);
+    }
+    for (const std::size_t b : again_) exchange(b);
+    if (again_.empty()) return;
+    context_.wait();
+    for (const std::size_t b : again_) {
+      expect(buckets_[b]->verify(comm_), "[sync] what bucket ", b,
+             " sends must fit the second time");
+    }
   }
 
   void exchange(std::size_t b) {
@@ -345,7 +366,7 @@ class GradientSync::Impl {
     const auto exchanged = Clock::now();
     buckets_[b]->apply(context_, comm_.size());
     record("apply", b, exchanged);
-    tell_applied(b);
+    if (options_.link == nullptr) tell_applied(b);
   }
 
   void decide() {
@@ -396,6 +417,16 @@ class GradientSync::Impl {
     report_.committed = commit;
   }
 
+  void abort_link() {
+    if (options_.link != nullptr) options_.link->abort();
+  }
+
+  void tell_all_applied() {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      if (buckets_[b]->is_sparse()) tell_applied(b);
+    }
+  }
+
   void tell_applied(std::size_t b) {
     if (!options_.applied) return;
     options_.applied(b, backend_.record(context_.stream()));
@@ -441,6 +472,7 @@ class GradientSync::Impl {
   std::unique_ptr<Arena> arena_;
   std::vector<std::unique_ptr<BucketSync>> buckets_;
   std::vector<std::size_t> bucket_of_;
+  std::vector<std::size_t> again_;  // buckets to exchange once more
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sluice/comm/communicator.h"
+#include "sluice/comm/device_link.h"
 #include "sluice/cost/model.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/plan.h"
@@ -27,9 +28,13 @@ struct SyncOptions {
   // What collectives that choose by cost decide from; the ranks measure it in
   // the first step if it is not given, and then no two runs need to agree.
   std::optional<Network> network;
+  // By which the device's data reach the other ranks, for collectives that can;
+  // null: all goes through the host. Must outlive the sync; all ranks alike.
+  DeviceLink* link = nullptr;
   // Called on a thread of the sync's when a bucket has been applied: its
   // gradients are the mean after the event. Sparse buckets are applied as they
-  // come, before the vote; dense ones once the step is committed.
+  // come (with a link, once all have come), before the vote; dense ones once
+  // the step is committed.
   std::function<void(std::size_t bucket, const Event& applied)> applied;
 };
 
@@ -88,8 +93,8 @@ class GradientSync {
   SyncReport finish();
 
   // After a CommError, on all ranks that go on: rebuilds the communicator and
-  // ends all doubt about the step that failed. True if it was committed; the
-  // gradients are then the mean.
+  // the link, and ends all doubt about the step that failed. True if it was
+  // committed; the gradients are then the mean.
   bool recover();
 
   // Between two steps, on all ranks before the same one: goes on with another

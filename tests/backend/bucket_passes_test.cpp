@@ -170,6 +170,37 @@ TEST_P(BucketPasses, ApplyWritesEveryTensor) {
   EXPECT_EQ(bench_.get<std::uint64_t>(bad)[0], 2U);
 }
 
+TEST_P(BucketPasses, NarrowAndWidenAddUpInOrder) {
+  constexpr std::size_t kSlots = 3;
+  Bench bench(GetParam());
+  const std::vector<float> values = gaussian(kFirst, 3);
+  const Buffer in = bench.put(values);
+  const Buffer words =
+      bench.backend->allocate(kSlots * kFirst * sizeof(std::uint16_t));
+  const Buffer rest = bench.backend->allocate(kFirst * sizeof(float));
+  auto* word = words.data<std::uint16_t>();
+  for (std::size_t s = 0; s < kSlots; ++s) {
+    bench.backend->narrow(
+        *bench.stream,
+        {in.data<float>(), kFirst, word + s * kFirst, rest.data<float>()});
+  }
+  const Buffer sum = bench.backend->allocate(kFirst * sizeof(float));
+  bench.backend->widen(*bench.stream, {.words = word,
+                                       .slots = kSlots,
+                                       .stride = kFirst,
+                                       .n = kFirst,
+                                       .own = in.data<float>(),
+                                       .own_slot = 1,
+                                       .out = sum.data<float>()});
+  const std::vector<float> rests = bench.get<float>(rest);
+  const std::vector<float> sums = bench.get<float>(sum);
+  for (std::size_t i = 0; i < kFirst; ++i) {
+    const float rounded = from_bf16(to_bf16(values[i]));
+    ASSERT_EQ(rests[i], values[i] - rounded) << i;
+    ASSERT_EQ(sums[i], rounded + values[i] + rounded) << i;
+  }
+}
+
 TEST_P(BucketPasses, PackAddsResiduals) {
   const std::vector<float> g = gaussian(kAll, 1);
   const std::vector<float> r = gaussian(kAll, 2);

@@ -45,7 +45,7 @@ class Help(CliTest):
         first, *parts = self.ok("--version").splitlines()
         self.assertRegex(first, r"\Asluice \d+\.\d+\.\d+\Z")
         names = [line.split()[0] for line in parts]
-        self.assertEqual(names, ["compiler", "cpu", "cuda", "mpi", "torch"])
+        self.assertEqual(names, ["compiler", "cpu", "cuda", "mpi", "nccl", "torch"])
         self.assertRegex(parts[1], r"\bportable\b")
         listed = json.loads(self.ok("list", "build", "--json"))["build"]
         self.assertEqual([line.split(maxsplit=1)[1] for line in parts], [part["summary"] for part in listed])

@@ -427,6 +427,8 @@ class BadInput(TrainTest):
             ("--tf32", "yes"): ("tf32", "yes", "on"),
             ("--channels-last", "2"): ("channels_last", "2", "auto"),
             ("--deterministic", "maybe"): ("deterministic", "maybe"),
+            ("--gpu-link", "wire"): ("gpu_link", "wire", "nccl"),
+            ("--gpu-link", "nccl"): ("gpu_link", "nccl", "device cuda"),
             **NO_GPU,
             ("--workers", "0"): ("--workers", "0"),
             ("--engine", "pigeons"): ("pigeons", "threads"),

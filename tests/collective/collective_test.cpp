@@ -15,6 +15,7 @@
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
 #include "sluice/cost/model.h"
+#include "staged_link.h"
 #include "support.h"
 
 namespace sluice::testing {
@@ -76,6 +77,50 @@ Tally tally(const std::string& name, std::size_t size, std::uint64_t n,
   }
   result.imbalance = most / double(steps - 1) / result.received;
   return result;
+}
+
+// Slots are as large as the last step needed; when a rank needs more, all send
+// once more, and the sum is what it should be.
+TEST(Allgather, SendsAgainWhatDoesNotFitItsSlot) {
+  constexpr std::uint64_t kN = 4000;
+  constexpr std::size_t kRanks = 3;
+  for (const std::string& device : linked_names()) {
+    auto ranks = make_thread_ranks(kRanks);
+    LinkHub hub;
+    run_ranks(ranks, [&](std::size_t r) {
+      const auto backend = make_backend(device);
+      const auto link = make_link(device, hub, *ranks[r], *backend);
+      Exchanger exchanger(*backend, link.get());
+      const auto collective = make_collective("allgather");
+      // Bytes that go with a step in which rank 1 has so many entries.
+      const auto bytes = [&](std::uint64_t step, std::uint32_t entries) {
+        Picks mine;
+        for (std::uint32_t j = 0; j < (r == 1 ? entries : 10); ++j) {
+          mine.add(j * 3 % kN, 1);
+        }
+        std::sort(mine.indices.begin(), mine.indices.end());
+        ranks[r]->reset_traffic();
+        exchanger.reduce(*collective, *ranks[r], mine, {.n = kN, .step = step});
+        const std::vector<float> sum = exchanger.sum();
+        EXPECT_EQ(std::accumulate(sum.begin(), sum.end(), 0.0F),
+                  float(entries) + 20);
+        return ranks[r]->traffic().bytes_sent;
+      };
+      const std::uint64_t first = bytes(0, 10);
+      collective->commit(30);
+      const std::uint64_t small = bytes(1, 10);
+      EXPECT_LT(small, first / 20);
+      // Did not fit, and was not committed: forgotten.
+      EXPECT_EQ(bytes(2, 1000), small + first);
+      collective->roll_back();
+      EXPECT_EQ(bytes(2, 10), small);
+      EXPECT_EQ(bytes(2, 1000), small + first);
+      collective->commit(1020);
+      const std::uint64_t large = bytes(3, 1000);
+      EXPECT_GT(large, 4 * small);
+      EXPECT_LT(large, first / 2);
+    });
+  }
 }
 
 TEST(Balanced, ReceivesLittleMoreThanItMust) {

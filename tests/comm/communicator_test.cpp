@@ -70,6 +70,34 @@ TEST(Communicator, NamesTheRankThatNeverCalls) {
   }
 }
 
+// Work that goes another way than by messages has the same deadline, and hears
+// of ranks that give up.
+TEST(Communicator, WaitsForOtherWorkNoLongerThanForMessages) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(3, {&clock, nullptr, nullptr});
+  std::vector<std::string> errors(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    Communicator& comm = *ranks[r];
+    comm.begin("sum", 4);
+    int asked = 0;
+    comm.wait_until([&] { return ++asked == 500; }, " on the device");
+    EXPECT_EQ(asked, 500);
+    if (r == 1) return;  // is gone
+    try {
+      comm.wait_until([] { return false; }, " on the device");
+    } catch (const CommError& e) {
+      errors[r] = e.what();
+      EXPECT_EQ(e.suspect(), 1U);
+    }
+  });
+  for (const std::size_t r : {0, 2}) {
+    EXPECT_NE(errors[r].find("s for all others in step 4 on the device; rank 1 "
+                             "does not answer"),
+              std::string::npos)
+        << errors[r];
+  }
+}
+
 TEST(Communicator, KeepsTheDeadlineItWasGiven) {
   ManualClock clock;
   auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});

@@ -1,4 +1,5 @@
-// One rank of an MPI job; mpi_test.py runs it in scenarios, good and bad.
+// One rank of an MPI job; mpi_test.py runs it in scenarios, good and bad. With
+// "nccl" as its last argument ranks are on GPUs and linked by NCCL.
 
 #include <signal.h>
 #include <unistd.h>
@@ -10,9 +11,12 @@
 #include <thread>
 
 #include "exchanger.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
 #include "sluice/comm/mpi/mpi.h"
+#include "sluice/comm/nccl/nccl.h"
+#include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 
@@ -37,11 +41,25 @@ Picks selection(std::size_t rank, std::uint64_t step) {
   return mine;
 }
 
+// What exchanges run on.
+struct Parts {
+  Parts(Communicator& comm, bool nccl)
+      : backend(nccl ? make_cuda_backend() : make_cpu_backend({1, ""})) {
+    if (!nccl) return;
+    NcclLinkOrProblem made = make_nccl_link(comm, 0);
+    ensure(made.link != nullptr, made.problem);
+    link = std::move(made.link);
+  }
+
+  std::unique_ptr<Backend> backend;
+  std::unique_ptr<DeviceLink> link;  // or null
+};
+
 // Whole numbers, so that the exact algorithms must give the exact sum.
-void check_collectives(Communicator& comm) {
+void check_collectives(Communicator& comm, Parts& parts) {
   for (const CollectiveEntry& entry : collectives()) {
     auto collective = make_collective(entry.name);
-    Exchanger exchanger;
+    Exchanger exchanger(*parts.backend, parts.link.get());
     for (std::uint64_t step = 0; step < 6; ++step) {
       const Picks mine = selection(comm.rank(), step);
       exchanger.reduce(
@@ -58,6 +76,56 @@ void check_collectives(Communicator& comm) {
       }
       require(exchanger.sum() == sum, "[test] ", entry.name,
               " has the wrong sum in step ", step);
+    }
+  }
+}
+
+// Sums of vectors on the device: the same bits everywhere, and with what was
+// rounded off (here by rank 0 alone to see) the exact sum.
+void check_device_sums(Communicator& comm, Parts& parts) {
+  const auto values = [](std::size_t rank, std::size_t n) {
+    std::vector<float> all(n);
+    for (std::size_t j = 0; j < n; ++j) {
+      all[j] = static_cast<float>(mix64(rank, n, j) % 100'000);
+    }
+    return all;
+  };
+  Backend& device = *parts.backend;
+  ExchangeContext context(device, parts.link.get());
+  Stream& stream = context.stream();
+  for (const std::string name : {"dense", "dense-bf16"}) {
+    const auto collective = make_collective(name);
+    DenseAllreduce& dense = *collective->as_dense();
+    for (const std::size_t n : {1U, 31U, 4097U, 1'000'003U}) {
+      const std::vector<float> mine = values(comm.rank(), n);
+      std::vector<float> sum(n);
+      std::vector<float> rest(n);
+      const Buffer data = device.allocate(n * sizeof(float));
+      const Buffer left = device.allocate(n * sizeof(float));
+      const std::span<float> all(data.data<float>(), n);
+      device.copy_in(stream, data.data(), std::as_bytes(std::span(mine)));
+      dense.sum_on_device(comm, context, n, all, all, {left.data<float>(), n});
+      device.copy_out(stream, std::as_writable_bytes(std::span(sum)),
+                      data.data());
+      device.copy_out(stream, std::as_writable_bytes(std::span(rest)),
+                      left.data());
+      context.wait();
+      const std::size_t other = rank_that_differs(
+          comm, "comparison", n, std::as_bytes(std::span(sum)));
+      ensure(other == comm.rank(), "[test] ", name, " of ", n,
+             " has other bits on rank ", other);
+      const auto rests = gather_at_first(comm, "remainders", n,
+                                         std::as_bytes(std::span(rest)));
+      for (std::size_t r = 0; r < rests.size(); ++r) {
+        std::vector<float> theirs(n);
+        std::memcpy(theirs.data(), rests[r].data(), rests[r].size());
+        const std::vector<float> brought = values(r, n);
+        for (std::size_t j = 0; j < n; ++j) sum[j] += theirs[j] - brought[j];
+      }
+      for (const float off : sum) {
+        ensure(comm.rank() != 0 || off == 0, "[test] ", name, " of ", n,
+               " is off by ", off);
+      }
     }
   }
 }
@@ -121,11 +189,13 @@ void check_late_sum(Communicator& comm, std::size_t victim) {
           "[test] a late sum was written to the caller's memory");
 }
 
-void run(Communicator& comm, const std::string& what, std::size_t victim) {
+void run(Communicator& comm, Parts& parts, const std::string& what,
+         std::size_t victim) {
   if (what == "late-sum") return check_late_sum(comm, victim);
   if (what == "law") {
     require(comm.local_rank() < comm.local_size(), "[test] local rank");
-    check_collectives(comm);
+    check_collectives(comm, parts);
+    if (parts.link != nullptr) check_device_sums(comm, parts);
     return;
   }
   if (what == "parts" || what == "large") {
@@ -136,8 +206,9 @@ void run(Communicator& comm, const std::string& what, std::size_t victim) {
     }
     return;
   }
-  auto collective = make_collective("balanced");
-  Exchanger exchanger;
+  auto collective =
+      make_collective(parts.link != nullptr ? "allgather" : "balanced");
+  Exchanger exchanger(*parts.backend, parts.link.get());
   for (std::uint64_t step = 0; step < 1000; ++step) {
     if (comm.rank() == victim && step == 3) {
       if (what == "killed") raise(SIGKILL);
@@ -146,13 +217,19 @@ void run(Communicator& comm, const std::string& what, std::size_t victim) {
       if (what == "astray") ++step;
     }
     const Picks mine = selection(comm.rank(), step);
-    exchanger.reduce(*collective, comm, mine, {.n = kSize, .step = step});
-    collective->commit(vote_on(comm, step, true, mine.size()).totals[0]);
+    try {
+      exchanger.reduce(*collective, comm, mine, {.n = kSize, .step = step});
+      collective->commit(vote_on(comm, step, true, mine.size()).totals[0]);
+    } catch (const CommError&) {
+      // The stream would wait for the lost rank, and its end for the stream.
+      if (parts.link != nullptr) parts.link->abort();
+      throw;
+    }
   }
 }
 
 int main_of(int argc, char** argv) {
-  require(argc >= 2, "usage: mpi_ranks SCENARIO [VICTIM [TIMEOUT]]");
+  require(argc >= 2, "usage: mpi_ranks SCENARIO [VICTIM [TIMEOUT [nccl]]]");
   const std::string what = argv[1];
   MpiOptions options;
   if (what == "parts") options.part = 1000;
@@ -160,7 +237,8 @@ int main_of(int argc, char** argv) {
   comm.set_timeout(std::chrono::seconds(argc > 3 ? std::stoi(argv[3]) : 60));
   report_waits_on_sigterm();
   try {
-    run(comm, what, argc > 2 ? std::stoul(argv[2]) : 0);
+    Parts parts(comm, argc > 4 && argv[4] == std::string("nccl"));
+    run(comm, parts, what, argc > 2 ? std::stoul(argv[2]) : 0);
     comm.finish();
   } catch (const std::exception& e) {
     signal(SIGTERM, SIG_IGN);

@@ -11,6 +11,7 @@
 #include "sluice/collective/vote.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
+#include "staged_link.h"
 #include "support.h"
 
 namespace sluice::testing {
@@ -72,10 +73,13 @@ Steps run_steps(const std::string& name, const std::string& backend,
                 std::size_t size, const std::string& support,
                 std::uint64_t steps, const ThreadRankOptions& options = {}) {
   auto ranks = make_thread_ranks(size, options);
+  LinkHub hub;
   Steps results(steps, std::vector<RankResult>(size));
   run_ranks(ranks, [&](std::size_t r) {
     auto collective = make_collective(name);
-    Exchanger exchanger(make_backend(backend));
+    const auto device = make_backend(backend);
+    const auto link = make_link(backend, hub, *ranks[r], *device);
+    Exchanger exchanger(*device, link.get());
     for (std::uint64_t step = 0; step < steps; ++step) {
       const Input in = make_input(support, r, size, step);
       RankResult& out = results[step][r];
@@ -171,16 +175,27 @@ std::vector<std::string> collective_names() {
   return names;
 }
 
+std::string case_name(
+    const ::testing::TestParamInfo<CollectiveLaw::ParamType>& c) {
+  return safe_name(std::get<0>(c.param) + "_" +
+                   std::to_string(std::get<1>(c.param)) + "_" +
+                   std::get<2>(c.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Registry, CollectiveLaw,
     ::testing::Combine(::testing::ValuesIn(collective_names()),
                        ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8),
                        ::testing::ValuesIn(device_names())),
-    [](const auto& c) {
-      return safe_name(std::get<0>(c.param) + "_" +
-                       std::to_string(std::get<1>(c.param)) + "_" +
-                       std::get<2>(c.param));
-    });
+    case_name);
+// Those that know a link, and one that does not.
+INSTANTIATE_TEST_SUITE_P(
+    Linked, CollectiveLaw,
+    ::testing::Combine(::testing::Values("allgather", "balanced", "auto",
+                                         "oktopk"),
+                       ::testing::Values(1, 2, 3, 4, 5),
+                       ::testing::ValuesIn(linked_names())),
+    case_name);
 
 // The vector of the literature on which the published tree loses rank 0's 1.
 TEST(Gtopk, LosesNothingOnTheVectorThatBreaksTheTree) {

@@ -10,6 +10,7 @@
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
 #include "sluice/comm/threads/threads.h"
+#include "staged_link.h"
 #include "support.h"
 
 namespace sluice::testing {
@@ -39,8 +40,10 @@ struct Scenario {
 
 // One rank's residuals and its side of an exchange.
 struct Worker {
-  explicit Worker(const Scenario& job)
-      : rig(options_of(job)), exchanger(rig.backend()) {}
+  Worker(const Scenario& job, LinkHub& hub, Communicator& comm)
+      : rig(options_of(job)),
+        link(make_link(job.backend, hub, comm, rig.backend())),
+        exchanger(rig.backend(), link.get()) {}
 
   static Rig::Options options_of(const Scenario& job) {
     Rig::Options options;
@@ -66,16 +69,18 @@ struct Worker {
   }
 
   Rig rig;
+  std::unique_ptr<DeviceLink> link;  // or null
   Exchanger exchanger;
 };
 
 // As a training step would: nothing changes before the vote.
 std::vector<std::vector<Record>> run(const Scenario& job) {
   auto ranks = make_thread_ranks(job.ranks);
+  LinkHub hub;
   std::vector<std::vector<Record>> records(kSteps,
                                            std::vector<Record>(job.ranks));
   run_ranks(ranks, [&](std::size_t r) {
-    Worker worker(job);
+    Worker worker(job, hub, *ranks[r]);
     Rig& rig = worker.rig;
     auto collective = make_collective(job.collective);
     for (std::uint64_t step = 0; step < kSteps; ++step) {
@@ -127,11 +132,16 @@ std::vector<Record> run_with_fault(
     const Scenario& job, Injection& injection,
     std::vector<std::uint64_t>* messages = nullptr) {
   ManualClock clock;
-  auto ranks = make_thread_ranks(job.ranks, injection.options(clock));
+  // Of a link it is what ranks give to that.
+  const bool linked = is_linked(job.backend);
+  const ThreadRankOptions faulty = injection.options(clock);
+  auto ranks = make_thread_ranks(
+      job.ranks, linked ? ThreadRankOptions{&clock, nullptr, nullptr} : faulty);
+  LinkHub hub(linked ? faulty.fault : nullptr, &injection);
   std::vector<Record> records(job.ranks);
   run_ranks(ranks, [&](std::size_t r) {
     Communicator& comm = *ranks[r];
-    Worker worker(job);
+    Worker worker(job, hub, comm);
     Rig& rig = worker.rig;
     Record& record = records[r];
     record.before = rig.residual();
@@ -148,6 +158,7 @@ std::vector<Record> run_with_fault(
       standing.next_step = 1;
     } catch (const CommError&) {
       standing.in_doubt = voted;
+      if (worker.link != nullptr) worker.link->abort();
     }
     if (messages != nullptr) (*messages)[r] = comm.traffic().messages_sent;
     comm.rebuild();
@@ -222,6 +233,7 @@ TEST_P(WholeLaw, AnyLostOrDamagedMessageLosesNothing) {
         Injection injection(from, number, fate);
         SCOPED_TRACE(std::to_string(from) + " " + std::to_string(number));
         const std::vector<Record> records = run_with_fault(job, injection);
+        if (!injection.hit && is_linked(backend)) break;
         ASSERT_TRUE(injection.hit);
         for (const Record& r : records) {
           ASSERT_EQ(r.committed, records[0].committed);
@@ -232,16 +244,24 @@ TEST_P(WholeLaw, AnyLostOrDamagedMessageLosesNothing) {
   }
 }
 
+std::string case_name(const ::testing::TestParamInfo<WholeLaw::ParamType>& c) {
+  return safe_name(std::get<0>(c.param) + "_" +
+                   std::to_string(std::get<1>(c.param)) + "_" +
+                   std::get<2>(c.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Registry, WholeLaw,
     ::testing::Combine(::testing::ValuesIn(names_of_collectives()),
                        ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8),
                        ::testing::ValuesIn(device_names())),
-    [](const auto& c) {
-      return safe_name(std::get<0>(c.param) + "_" +
-                       std::to_string(std::get<1>(c.param)) + "_" +
-                       std::get<2>(c.param));
-    });
+    case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Linked, WholeLaw,
+    ::testing::Combine(::testing::Values("allgather", "balanced"),
+                       ::testing::Values(2, 3, 4),
+                       ::testing::ValuesIn(linked_names())),
+    case_name);
 
 }  // namespace
 }  // namespace sluice::testing

@@ -16,12 +16,15 @@ struct Step {
 // By rank, then step. Each rank announces in an order of its own.
 std::vector<std::vector<Step>> run(const Scenario& job) {
   auto ranks = make_thread_ranks(job.ranks);
+  LinkHub hub;
   std::vector<std::vector<Step>> out(job.ranks);
   run_ranks(ranks, [&](std::size_t r) {
     auto backend = make_backend(job.backend);
     SyncOptions options;
     options.plan = plan_of(job);
     options.nonfinite = job.nonfinite;
+    const auto link = make_link(job.backend, hub, *ranks[r], *backend);
+    options.link = link.get();
     DeviceGradients device(*backend);
     GradientSync sync(*ranks[r], *backend, kTensors, options);
     for (std::uint64_t step = 0; step < job.steps; ++step) {
@@ -87,6 +90,12 @@ TEST_P(Sync, LosesNothingInAnyOrder) {
   }
 }
 
+std::string case_name(const ::testing::TestParamInfo<Sync::ParamType>& c) {
+  const Way& way = std::get<0>(c.param);
+  return safe_name(std::get<0>(way) + "_" + std::get<1>(way) + "_" +
+                   std::get<2>(way) + "_" + std::get<1>(c.param));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Plans, Sync,
     ::testing::Combine(
@@ -100,11 +109,54 @@ INSTANTIATE_TEST_SUITE_P(
                           Way("single", "none", "dense-bf16"),
                           Way("layerwise", "none", "dense")),
         ::testing::ValuesIn(device_names())),
-    [](const auto& c) {
-      const Way& way = std::get<0>(c.param);
-      return safe_name(std::get<0>(way) + "_" + std::get<1>(way) + "_" +
-                       std::get<2>(way) + "_" + std::get<1>(c.param));
-    });
+    case_name);
+INSTANTIATE_TEST_SUITE_P(
+    Linked, Sync,
+    ::testing::Combine(::testing::Values(Way("layerwise", "topk", "auto"),
+                                         Way("single", "topk", "balanced"),
+                                         Way("size=3k", "adtopk", "allgather"),
+                                         Way("layerwise", "dgc", "allgather"),
+                                         Way("layerwise", "topk", "oktopk"),
+                                         Way("single", "none", "dense-bf16"),
+                                         Way("layerwise", "none", "dense-bf16"),
+                                         Way("layerwise", "none", "dense")),
+                       ::testing::ValuesIn(linked_names())),
+    case_name);
+
+// Of lists; and with two ranks, which add in but one order, of dense sums.
+TEST(GradientSync, ALinkChangesNoBits) {
+  struct Case {
+    Way way;
+    std::size_t ranks;
+  };
+  for (const Case& c : {Case{{"layerwise", "topk", "allgather"}, 4},
+                        Case{{"single", "sidco-p", "allgather"}, 3},
+                        Case{{"single", "topk", "balanced"}, 2},
+                        Case{{"layerwise", "none", "dense"}, 2}}) {
+    for (const std::string device : {"cpu/portable", "fake"}) {
+      Scenario job;
+      std::tie(job.plan, job.sparsifier, job.collective) = c.way;
+      job.ranks = c.ranks;
+      job.backend = device;
+      const auto staged = run(job);
+      job.backend = device + "+link";
+      const auto linked = run(job);
+      for (std::size_t step = 0; step < job.steps; ++step) {
+        const Step& a = linked[1][step];
+        const Step& b = staged[1][step];
+        EXPECT_EQ(a.residual, b.residual) << device;
+        std::size_t j = 0;
+        for (const TensorInfo& t : kTensors) {
+          const bool same = c.ranks == 2 || t.dims.size() >= 2;
+          for (std::size_t i = 0; i < size_of(t); ++i, ++j) {
+            if (!same) continue;
+            ASSERT_EQ(a.mean[j], b.mean[j]) << device << " " << j;
+          }
+        }
+      }
+    }
+  }
+}
 
 TEST(GradientSync, DenseGivesTheMean) {
   Scenario job;

@@ -44,6 +44,39 @@ TEST(SyncOnADevice, AsksTheHostOnlyForWhatIsSent) {
   }
 }
 
+// With a link not even that: one small read per step, and its end.
+TEST(SyncOnADevice, AsksTheHostOncePerStepWithALink) {
+  for (const std::string plan : {"single", "layerwise"}) {
+    auto ranks = make_thread_ranks(3);
+    LinkHub hub;
+    run_ranks(ranks, [&](std::size_t r) {
+      FakeDeviceLog log;
+      auto backend = make_fake_device_backend({1, "portable"}, &log);
+      StagedLink link(hub, *ranks[r], *backend);
+      Scenario job;
+      job.plan = plan;
+      job.collective = "allgather";
+      SyncOptions options;
+      options.plan = plan_of(job);
+      options.link = &link;
+      const std::size_t buckets = options.plan.buckets.size();
+      DeviceGradients device(*backend);
+      GradientSync sync(*ranks[r], *backend, kTensors, options);
+      for (std::uint64_t step = 0; step < 4; ++step) {
+        device.set(gradients_of(r, step));
+        const std::uint64_t waits = log.waits;
+        const std::uint64_t bytes = log.bytes_out;
+        sync.begin(step);
+        device.announce_all(sync);
+        sync.finish();
+        if (step < 2) continue;  // buffers grow
+        EXPECT_LE(log.waits - waits, 2U) << plan;
+        EXPECT_LT(log.bytes_out - bytes, 600 * buckets) << plan;
+      }
+    });
+  }
+}
+
 // A selection that is not asked for stays on the device: only coded bytes,
 // reports and dense tensors leave it.
 TEST(SyncOnADevice, TakesNoListsToTheHost) {
@@ -184,24 +217,29 @@ TEST(GradientSync, TakesAnyTypeAndStride) {
 
 // Every bucket says once that it has been applied, and then it has been.
 TEST(GradientSync, TellsWhenABucketHasBeenApplied) {
-  auto ranks = make_thread_ranks(2);
-  run_ranks(ranks, [&](std::size_t r) {
-    auto backend = make_backend("fake");
-    SyncOptions options;
-    options.plan = plan_of({});
-    std::vector<int> told(options.plan.buckets.size(), 0);
-    options.applied = [&](std::size_t bucket, const Event& event) {
-      backend->wait(event);
-      ++told[bucket];
-    };
-    DeviceGradients device(*backend);
-    device.set(gradients_of(r, 0));
-    GradientSync sync(*ranks[r], *backend, kTensors, options);
-    sync.begin(0);
-    device.announce_all(sync);
-    sync.finish();
-    EXPECT_EQ(told, std::vector<int>(told.size(), 1));
-  });
+  for (const std::string name : {"fake", "fake+link"}) {
+    auto ranks = make_thread_ranks(2);
+    LinkHub hub;
+    run_ranks(ranks, [&](std::size_t r) {
+      auto backend = make_backend(name);
+      const auto link = make_link(name, hub, *ranks[r], *backend);
+      SyncOptions options;
+      options.plan = plan_of({});
+      options.link = link.get();
+      std::vector<int> told(options.plan.buckets.size(), 0);
+      options.applied = [&](std::size_t bucket, const Event& event) {
+        backend->wait(event);
+        ++told[bucket];
+      };
+      DeviceGradients device(*backend);
+      device.set(gradients_of(r, 0));
+      GradientSync sync(*ranks[r], *backend, kTensors, options);
+      sync.begin(0);
+      device.announce_all(sync);
+      sync.finish();
+      EXPECT_EQ(told, std::vector<int>(told.size(), 1));
+    });
+  }
 }
 
 Plan plan_for(const std::string& plan, const std::string& sparsifier,
@@ -226,15 +264,18 @@ TEST_P(Replan, LosesNothing) {
                                    plan_for("layerwise", "topk", "balanced")};
   constexpr std::size_t kRanks = 3;
   auto ranks = make_thread_ranks(kRanks);
+  LinkHub hub;
   const std::size_t n = total_size();
   std::vector<std::vector<double>> owed(kRanks, std::vector<double>(n));
   std::vector<std::vector<float>> residual(kRanks);
   std::vector<double> delivered(n);
   run_ranks(ranks, [&](std::size_t r) {
     auto backend = make_backend(GetParam());
+    const auto link = make_link(GetParam(), hub, *ranks[r], *backend);
     DeviceGradients device(*backend);
     SyncOptions options;
     options.plan = plans[0];
+    options.link = link.get();
     GradientSync sync(*ranks[r], *backend, kTensors, options);
     for (std::uint64_t step = 0; step < 12; ++step) {
       if (step % 2 == 0) sync.replan(plans[step / 2]);
@@ -263,7 +304,8 @@ TEST_P(Replan, LosesNothing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Replan, ::testing::ValuesIn(device_names()),
+INSTANTIATE_TEST_SUITE_P(Backends, Replan,
+                         ::testing::ValuesIn(device_and_linked_names()),
                          [](const auto& b) { return safe_name(b.param); });
 
 TEST(Replan, RefusesWhatDoesNotFit) {

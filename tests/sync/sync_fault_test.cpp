@@ -8,10 +8,15 @@ namespace {
 // Law 4 for all buckets: whichever message is lost, the gradient of a sparse
 // tensor is in the residual, that of a dense one where it was, on every rank.
 TEST(SyncFaults, AFailedStepLosesNoGradient) {
-  for (const std::string& backend_name : device_names()) {
-    for (std::uint64_t lost = 0; lost < 12; ++lost) {
+  for (const std::string& backend_name : device_and_linked_names()) {
+    // Of rank 0, in the step: frames, or what it gives to its link.
+    const bool linked = is_linked(backend_name);
+    const std::uint64_t messages = linked ? 4 : 12;
+    for (std::uint64_t lost = 0; lost < messages; ++lost) {
       ManualClock clock;
-      auto ranks = make_thread_ranks(3, {&clock, &drop_number, &lost});
+      auto ranks = make_thread_ranks(
+          3, {&clock, linked ? nullptr : &drop_number, &lost});
+      LinkHub hub(&drop_number, &lost);
       run_ranks(ranks, [&](std::size_t r) {
         Scenario job;
         job.plan = "layerwise";
@@ -22,6 +27,8 @@ TEST(SyncFaults, AFailedStepLosesNoGradient) {
         device.set(gradients_of(r, 0));
         SyncOptions options;
         options.plan = plan_of(job);
+        const auto link = make_link(backend_name, hub, *ranks[r], *backend);
+        options.link = link.get();
         GradientSync sync(*ranks[r], *backend, kTensors, options);
         sync.begin(0);
         device.announce_all(sync);

@@ -52,7 +52,8 @@ Scenario draw(std::uint64_t seed) {
   job.sparsifier = pick({"topk", "adtopk", "tile", "sidco-e", "dgc"});
   job.collective = pick({"allgather", "balanced", "oktopk", "sparcml-rd",
                          "sparcml-split", "gtopk", "gtopk-tree", "auto"});
-  job.backend = pick({"cpu/portable", "fake"});
+  job.backend =
+      pick({"cpu/portable", "fake", "cpu/portable+link", "fake+link"});
   job.ranks = 2 + mix64(seed, 78) % 4;
   job.steps = 12;
   return job;
@@ -70,13 +71,14 @@ constexpr std::size_t kMostRecoveries = 100;
 
 class Trainer {
  public:
-  Trainer(Communicator& comm, const Scenario& job, Storm& storm)
+  Trainer(Communicator& comm, LinkHub& hub, const Scenario& job, Storm& storm)
       : comm_(comm),
         job_(job),
         storm_(storm),
         backend_(make_backend(job.backend)),
+        link_(make_link(job.backend, hub, comm, *backend_)),
         device_(*backend_),
-        sync_(comm, *backend_, kTensors, options_of(job)) {}
+        sync_(comm, *backend_, kTensors, options_of(job, link_.get())) {}
 
   Account run() {
     // The last one is a barrier: nobody leaves while another must recover.
@@ -108,8 +110,9 @@ class Trainer {
   }
 
  private:
-  static SyncOptions options_of(const Scenario& job) {
+  static SyncOptions options_of(const Scenario& job, DeviceLink* link) {
     SyncOptions options;
+    options.link = link;
     options.plan = plan_of(job);
     options.network = Network{};
     return options;
@@ -143,6 +146,7 @@ class Trainer {
   const Scenario& job_;
   Storm& storm_;
   std::unique_ptr<Backend> backend_;
+  std::unique_ptr<DeviceLink> link_;
   DeviceGradients device_;
   GradientSync sync_;
   Account account_;
@@ -177,9 +181,10 @@ TEST(SyncStorm, LosesNothingAndReplicasStayEqual) {
     ManualClock clock;
     Storm storm{seed, job.ranks};
     auto ranks = make_thread_ranks(job.ranks, {&clock, &Storm::decide, &storm});
+    LinkHub hub(&Storm::decide, &storm);
     std::vector<Account> accounts(job.ranks);
     run_ranks(ranks, [&](std::size_t r) {
-      accounts[r] = Trainer(*ranks[r], job, storm).run();
+      accounts[r] = Trainer(*ranks[r], hub, job, storm).run();
     });
     if (::testing::Test::HasFailure()) return;
     expect_law(accounts);

@@ -9,6 +9,7 @@
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/hash.h"
 #include "sluice/sync/gradient_sync.h"
+#include "staged_link.h"
 #include "support.h"
 
 // A small model and its gradients, for tests of GradientSync.

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cmath>
 
+#include "sluice/core/half.h"
 #include "sluice/core/key.h"
 
 namespace sluice::cpu {
@@ -183,6 +184,31 @@ void run_pack(const PackPass& pass, ThreadPool& pool) {
     });
     out += n;
   }
+}
+
+void run_narrow(const NarrowPass& pass, ThreadPool& pool) {
+  for_chunks(pool, pass.n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const float x = pass.values[i];
+      pass.words[i] = to_bf16(x);
+      pass.remainders[i] = x - from_bf16(pass.words[i]);
+    }
+  });
+}
+
+void run_widen(const WidenPass& pass, ThreadPool& pool) {
+  const auto value = [&](std::size_t slot, std::size_t i) {
+    return pass.own != nullptr && slot == pass.own_slot
+               ? pass.own[i]
+               : from_bf16(pass.words[slot * pass.stride + i]);
+  };
+  for_chunks(pool, pass.n, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      float sum = value(0, i);
+      for (std::size_t s = 1; s < pass.slots; ++s) sum += value(s, i);
+      pass.out[i] = sum;
+    }
+  });
 }
 
 std::uint64_t count_nonfinite(const float* values, std::size_t n,

@@ -14,6 +14,8 @@ void run_momentum(const MomentumPass& pass, ThreadPool& pool,
                   std::vector<double>& partial);
 // `rounded` is scratch.
 void run_quantize(const QuantizePass& pass, std::vector<float>& rounded);
+void run_narrow(const NarrowPass& pass, ThreadPool& pool);
+void run_widen(const WidenPass& pass, ThreadPool& pool);
 void run_scatter(const ScatterPass& pass);
 void run_gather(const GatherPass& pass);
 void run_pack(const PackPass& pass, ThreadPool& pool);

@@ -137,6 +137,12 @@ class CpuBackend final : public Backend {
   void quantize(Stream& stream, const QuantizePass& pass) override {
     cpu::run_quantize(pass, as_cpu(stream).rounded);
   }
+  void narrow(Stream&, const NarrowPass& pass) override {
+    cpu::run_narrow(pass, pool_);
+  }
+  void widen(Stream&, const WidenPass& pass) override {
+    cpu::run_widen(pass, pool_);
+  }
   void scatter(Stream&, const ScatterPass& pass) override {
     cpu::run_scatter(pass);
   }

@@ -226,6 +226,14 @@ class CudaBackend final : public Backend {
     CudaStream& s = as_cuda(stream);
     cuda::run_quantize(s.handle, s.uploads, pass);
   }
+  void narrow(Stream& stream, const NarrowPass& pass) override {
+    use();
+    cuda::run_narrow(as_cuda(stream).handle, pass);
+  }
+  void widen(Stream& stream, const WidenPass& pass) override {
+    use();
+    cuda::run_widen(as_cuda(stream).handle, pass);
+  }
   void scatter(Stream& stream, const ScatterPass& pass) override {
     use();
     CudaStream& s = as_cuda(stream);

@@ -50,6 +50,28 @@ __global__ void count_kernel(const float* values, std::uint64_t n,
   add_count(count, bad);
 }
 
+__global__ void narrow_kernel(NarrowPass pass) {
+  for (std::uint64_t i = thread_index(); i < pass.n; i += thread_count()) {
+    const float x = pass.values[i];
+    const std::uint16_t word = to_bf16(x);
+    pass.words[i] = word;
+    pass.remainders[i] = x - from_bf16(word);
+  }
+}
+
+__global__ void widen_kernel(WidenPass pass) {
+  const auto value = [&](std::uint64_t slot, std::uint64_t i) {
+    return pass.own != nullptr && slot == pass.own_slot
+               ? pass.own[i]
+               : from_bf16(pass.words[slot * pass.stride + i]);
+  };
+  for (std::uint64_t i = thread_index(); i < pass.n; i += thread_count()) {
+    float sum = value(0, i);
+    for (std::uint64_t s = 1; s < pass.slots; ++s) sum += value(s, i);
+    pass.out[i] = sum;
+  }
+}
+
 // A tensor of a bucket.
 struct Place {
   TensorView view;
@@ -403,6 +425,14 @@ void run_apply(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
            count, list, dense, pass.scale, pass.nonfinite);
   }
   if (narrow) write(dense, 1, nullptr);
+}
+
+void run_narrow(cudaStream_t stream, const NarrowPass& pass) {
+  launch("to round to bf16", stream, blocks_for(pass.n), narrow_kernel, pass);
+}
+
+void run_widen(cudaStream_t stream, const WidenPass& pass) {
+  launch("to add up bf16", stream, blocks_for(pass.n), widen_kernel, pass);
 }
 
 void run_scatter(cudaStream_t stream, Uploads& uploads,

@@ -22,6 +22,8 @@ void run_momentum(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
                   const MomentumPass& pass);
 void run_quantize(cudaStream_t stream, Uploads& uploads,
                   const QuantizePass& pass);
+void run_narrow(cudaStream_t stream, const NarrowPass& pass);
+void run_widen(cudaStream_t stream, const WidenPass& pass);
 void run_scatter(cudaStream_t stream, Uploads& uploads,
                  const ScatterPass& pass);
 void run_gather(cudaStream_t stream, Uploads& uploads, const GatherPass& pass);

@@ -4,6 +4,7 @@
 
 #include "sluice/backend/backend.h"
 #include "sluice/comm/mpi/mpi.h"
+#include "sluice/comm/nccl/nccl.h"
 
 namespace sluice {
 namespace {
@@ -19,6 +20,11 @@ std::string describe_cuda() {
   return version + (problem.empty() ? "" : "; not here: " + problem);
 }
 
+// Found at run time: whatever is built with CUDA can use it.
+std::string describe_nccl() {
+  return cuda_version().empty() ? or_none("") : nccl_version();
+}
+
 }  // namespace
 
 std::span<const BuildPart> build_parts() {
@@ -27,6 +33,7 @@ std::span<const BuildPart> build_parts() {
       {"cpu", fmt::format("{}", fmt::join(cpu_isas(), " "))},
       {"cuda", describe_cuda()},
       {"mpi", or_none(mpi_version())},
+      {"nccl", describe_nccl()},
       {"torch", or_none(torch_version())},
   };
   return parts;

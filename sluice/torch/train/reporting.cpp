@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/error.h"
 #include "sluice/run/run_folder.h"
 #include "sluice/run/timeline.h"
@@ -69,6 +70,10 @@ void Reporting::say_what_begins() {
   const std::string how =
       describe_device(s.config, s.device, !s.alone && s.goes_through_host());
   if (!how.empty()) say(how);
+  if (s.link != nullptr) say("GPUs exchange by NCCL " + nccl_version());
+  if (!s.link_problem.empty()) {
+    say("GPUs exchange through the host, not by NCCL: " + s.link_problem);
+  }
 }
 
 void Reporting::say_what_goes_on(const SavedRun& saved) {
@@ -154,6 +159,7 @@ TrainSummary Reporting::finish(bool stopped) {
   s.parameters =
       static_cast<std::uint64_t>(count_elements(session_.model.parameters));
   s.ranks = session_.comm.size();
+  s.gpu_link = session_.gpu_link();
   s.steps = session_.progress.done;
   s.epochs = session_.progress.epochs();
   s.memory_bytes =

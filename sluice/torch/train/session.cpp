@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "sluice/comm/emulated/emulated.h"
+#include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 #include "sluice/run/run_folder.h"
@@ -41,10 +42,9 @@ Session::Session(const TrainConfig& how, Communicator& ranks,
   set_threads(saved);
   on_all([&] { at_files(config.data_dir, [&] { load_data(); }); });
   compare_data();
-  on_all([&] {
-    make_model(as_device);
-    make_parts();
-  });
+  on_all([&] { make_model(as_device); });
+  connect();
+  on_all([&] { make_parts(); });
 }
 
 void Session::at_files(const std::string& path,
@@ -124,6 +124,40 @@ void Session::make_model(bool as_device) {
             return b.sparsifier == "none";
           });
   feed = std::make_unique<BatchFeed>(*loader, device, model.format);
+  const bool on_gpu = !device.is_cpu() &&
+                      (has_gpu_alone() || config.gpu_link == "nccl") &&
+                      cuda_problem(device.index()).empty();
+  backend = on_gpu ? make_cuda_backend({device.index()})
+                   : make_cpu_backend({threads, ""});
+}
+
+std::string_view Session::gpu_link() const {
+  if (device.is_cpu() || comm.size() == 1) return "";
+  return link != nullptr ? "nccl" : "mpi";
+}
+
+// A call of all ranks.
+void Session::connect() {
+  if (gpu_link().empty() || config.gpu_link == "mpi") return;
+  std::string problem;
+  if (!config.net.empty()) {
+    problem = "[train] an emulated network (--net) is one of the host's";
+  } else if (config.engine != "mpi") {
+    problem = concat("[train] workers that are threads (--engine ",
+                     config.engine, ") exchange through the host");
+  } else if (backend->is_host()) {
+    problem = cuda_problem(device.index());
+    if (problem.empty()) {
+      problem = "[train] workers share a GPU, and select on the host";
+    }
+  }
+  auto made = make_nccl_link(comm, device.index(), problem);
+  link = std::move(made.link);
+  link_problem = made.problem;
+  const bool must = config.gpu_link == "nccl" && link == nullptr;
+  agree(
+      comm, "start", progress.done,
+      must ? concat(link_problem, "; --gpu-link mpi works without NCCL") : "");
 }
 
 // Processes that share a GPU take turns on it, and are done sooner when they
@@ -135,11 +169,8 @@ bool Session::has_gpu_alone() const {
 }
 
 void Session::make_parts() {
-  const bool on_gpu = !device.is_cpu() && has_gpu_alone() &&
-                      cuda_problem(device.index()).empty();
-  backend = on_gpu ? make_cuda_backend({device.index()})
-                   : make_cpu_backend({threads, ""});
   SyncOptions how;
+  how.link = link.get();
   how.plan = model.plan;
   how.seed = static_cast<std::uint64_t>(config.seed);
   how.total_steps = total;
@@ -149,10 +180,10 @@ void Session::make_parts() {
   how.treatments = model.treatments;
   how.trace = &trace;
   if (config.network != "measured") {
-    const Link link =
+    const Link numbers =
         parse_link(config.network == "nominal" ? nominal_network(config, comm)
                                                : config.network);
-    how.network = Network{link.alpha, link.beta};
+    how.network = Network{numbers.alpha, numbers.beta};
   }
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
   adapter =

@@ -60,6 +60,12 @@ class Session {
   DensitySchedule density_schedule;
   Trace trace;
   std::unique_ptr<Backend> backend;
+  // Null where gradients reach other ranks through the host; then why, unless
+  // that was asked for.
+  std::unique_ptr<DeviceLink> link;
+  std::string link_problem;
+  // For people and summaries: "nccl", "mpi", or "" where no GPU exchanges.
+  std::string_view gpu_link() const;
   std::unique_ptr<GradientSync> sync;
   std::unique_ptr<AutogradAdapter> adapter;
   std::unique_ptr<Optimizer> optimizer;
@@ -70,6 +76,7 @@ class Session {
   void load_data();
   void compare_data();
   void make_model(bool as_device);
+  void connect();
   void make_parts();
   bool has_gpu_alone() const;
 };
