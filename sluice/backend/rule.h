@@ -64,6 +64,9 @@ struct Query {
   bool sums = false;         // of x, |x| and x^2; the largest |x| always comes
   // Ranks (1 = largest magnitude) in the sample whose keys are wanted; 0: none.
   std::array<std::uint64_t, 3> ranks{};
+  // The keys of the ranks may be a little off, by less than a bin of the tail
+  // sums: a device tells them sooner then.
+  bool rough = false;
   bool rows = false;  // skip the rest: select row by row in this step
 };
 

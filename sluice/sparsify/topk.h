@@ -36,7 +36,10 @@ struct TopkSearch {
       return query;
     }
     if (!is_warm(call, state)) query = exact_query(facts.n, facts.k);
-    if (query.sample == 0) query.sample = warm_sample(facts.n);
+    if (query.sample == 0) {
+      query.sample = warm_sample(facts.n);
+      query.rough = true;  // by much less than a quantile of it is noisy
+    }
     query.ranks[2] = quantile_rank(facts, query.sample);
     return query;
   }
