@@ -98,24 +98,25 @@ void check_device_sums(Communicator& comm, Parts& parts) {
     DenseAllreduce& dense = *collective->as_dense();
     for (const std::size_t n : {1U, 31U, 4097U, 1'000'003U}) {
       const std::vector<float> mine = values(comm.rank(), n);
-      std::vector<float> sum(n);
-      std::vector<float> rest(n);
+      // Pinned: a copy to other memory would block this rank behind the others,
+      // who may be waiting for a message of its.
+      const Buffer host = device.allocate_host(2 * n * sizeof(float));
+      const std::span<float> sum(host.data<float>(), n);
+      const std::span<float> rest(host.data<float>() + n, n);
       const Buffer data = device.allocate(n * sizeof(float));
       const Buffer left = device.allocate(n * sizeof(float));
       const std::span<float> all(data.data<float>(), n);
       device.copy_in(stream, data.data(), std::as_bytes(std::span(mine)));
       dense.sum_on_device(comm, context, n, all, all, {left.data<float>(), n});
-      device.copy_out(stream, std::as_writable_bytes(std::span(sum)),
-                      data.data());
-      device.copy_out(stream, std::as_writable_bytes(std::span(rest)),
-                      left.data());
+      device.copy_out(stream, std::as_writable_bytes(sum), data.data());
+      device.copy_out(stream, std::as_writable_bytes(rest), left.data());
       context.wait();
-      const std::size_t other = rank_that_differs(
-          comm, "comparison", n, std::as_bytes(std::span(sum)));
+      const std::size_t other =
+          rank_that_differs(comm, "comparison", n, std::as_bytes(sum));
       ensure(other == comm.rank(), "[test] ", name, " of ", n,
              " has other bits on rank ", other);
-      const auto rests = gather_at_first(comm, "remainders", n,
-                                         std::as_bytes(std::span(rest)));
+      const auto rests =
+          gather_at_first(comm, "remainders", n, std::as_bytes(rest));
       for (std::size_t r = 0; r < rests.size(); ++r) {
         std::vector<float> theirs(n);
         std::memcpy(theirs.data(), rests[r].data(), rests[r].size());
