@@ -128,6 +128,13 @@ T __shfl_up_sync(unsigned mask, T x, unsigned by) {
   });
 }
 template <class T>
+T __shfl_down_sync(unsigned mask, T x, unsigned by) {
+  using namespace sluice::cuda_on_host;
+  return share(3, mask, x, [&](Lanes& all) {
+    return lane() + by < 32 ? slot<T>(all, lane() + by) : x;
+  });
+}
+template <class T>
 T __shfl_xor_sync(unsigned mask, T x, int by) {
   using namespace sluice::cuda_on_host;
   return share(4, mask, x, [&](Lanes& all) {
@@ -189,13 +196,6 @@ T __ldcg(const T* at) {
 
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __ffs(unsigned x) { return x == 0 ? 0 : std::countr_zero(x) + 1; }
-// The place of the n-th bit that is set, from `base` on, n > 0.
-inline unsigned __fns(unsigned bits, unsigned base, int n) {
-  for (unsigned i = base; i < 32; ++i) {
-    if ((bits >> i & 1U) != 0 && --n == 0) return i;
-  }
-  return 0xffffffffU;
-}
 inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
 
 template <class T>

@@ -14,7 +14,7 @@ inline constexpr unsigned kAll = 0xffffffffU;
 // Shared memory for one use at a time, by the whole block.
 inline constexpr unsigned kSharedWords = 10240;
 __device__ inline std::uint32_t* shared_words() {
-  __shared__ std::uint32_t words[kSharedWords];
+  alignas(16) __shared__ std::uint32_t words[kSharedWords];
   return words;
 }
 

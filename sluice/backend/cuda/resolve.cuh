@@ -182,11 +182,15 @@ __device__ inline void resolve_step(const SelectArgs& a,
   w.base += found.bin << w.shift;
   w.rank -= found.above;
   w.width = 1U << w.shift;
-  if (w.shift > 0) {
+  if (w.shift > 0 && found.inside > kFew) {
     w.shift = w.shift > 11 ? w.shift - 11 : 0;
     return;
   }
   w.unresolved = 0;
+  if (w.shift > 0) {
+    w.few = 1;
+    return;
+  }
   w.cut = w.base;
   w.quota = w.rank;
   w.tied = found.inside > w.rank ? 1 : 0;
@@ -240,7 +244,7 @@ __device__ inline void judge(const SelectArgs& a, std::uint32_t segment,
 }
 
 __device__ inline std::uint32_t key_of(const SelectArgs& a, std::uint64_t i) {
-  return magnitude_key(a.candidate_values[i]);
+  return magnitude_key(a.candidates[i].value);
 }
 
 // Puts back what a failed bracket took, one warp per tile.
@@ -255,9 +259,9 @@ __device__ inline void restore_tiles(const SelectArgs& a) {
     const Tile t = a.tile[tile];
     if (t.offset == kUnrecorded) continue;
     for (std::uint32_t i = lane(); i < t.recorded; i += 32) {
-      if (key_of(a, t.offset + i) < w.bracket.hi) continue;
-      s.task.memory[a.candidate_indices[t.offset + i] - s.task.base] =
-          a.candidate_values[t.offset + i];
+      const Entry entry = a.candidates[t.offset + i];
+      if (magnitude_key(entry.value) < w.bracket.hi) continue;
+      s.task.memory[entry.index - s.task.base] = entry.value;
     }
   }
 }
@@ -274,20 +278,55 @@ __device__ inline void begin_round(const SelectArgs& a) {
   }
 }
 
-// The next level of bins for the cuts that need one, one warp per tile.
+// Blocks that write the reports while the others collect entries.
+__device__ inline std::uint32_t reporters(const SelectArgs& a) {
+  return min_of(a.count, gridDim.x / 8);
+}
+
+// The tiles that a block counts and emits.
+struct Range {
+  std::uint32_t begin;
+  std::uint32_t end;
+};
+__device__ inline std::uint32_t collectors(const SelectArgs& a) {
+  return gridDim.x - reporters(a);
+}
+__device__ inline Range range_of(const SelectArgs& a, std::uint32_t block) {
+  const std::uint32_t blocks = collectors(a);
+  if (block >= blocks) return {a.tiles, a.tiles};
+  return {static_cast<std::uint32_t>(std::uint64_t{a.tiles} * block / blocks),
+          static_cast<std::uint32_t>(std::uint64_t{a.tiles} * (block + 1) /
+                                     blocks)};
+}
+
+// The next level of bins for the cuts that need one. Blocks count by themselves
+// first: few bins hold most.
 __device__ inline void count_bins(const SelectArgs& a) {
-  for (std::uint32_t tile = blockIdx.x * kWarps + warp(); tile < a.tiles;
-       tile += gridDim.x * kWarps) {
-    const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
+  std::uint32_t* counts = shared_words();
+  const Range range = range_of(a, blockIdx.x);
+  for (std::uint32_t at = range.begin; at < range.end;) {
+    const std::uint32_t segment = segment_of(a.first_tiles, a.count, at);
+    const std::uint32_t end = min_of(range.end, a.first_tiles[segment + 1]);
+    const std::uint32_t begin = at;
+    at = end;
     const Work& w = a.works[segment];
     if (w.unresolved == 0) continue;
-    const Tile t = a.tile[tile];
-    std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
-    for (std::uint32_t i = lane(); i < t.recorded; i += 32) {
-      const std::uint32_t key = key_of(a, t.offset + i);
-      if (key - w.base >= w.width) continue;
-      atomicAdd(bins + ((key - w.base) >> w.shift), 1U);
+    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) counts[b] = 0;
+    __syncthreads();
+    for (std::uint32_t tile = begin + warp(); tile < end; tile += kWarps) {
+      const Tile t = a.tile[tile];
+      for (std::uint32_t i = lane(); i < t.recorded; i += 32) {
+        const std::uint32_t key = key_of(a, t.offset + i);
+        if (key - w.base >= w.width) continue;
+        atomicAdd(counts + ((key - w.base) >> w.shift), 1U);
+      }
     }
+    __syncthreads();
+    std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
+    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) {
+      if (counts[b] != 0) atomicAdd(bins + b, counts[b]);
+    }
+    __syncthreads();
   }
 }
 

@@ -2,8 +2,8 @@
 
 #include "sluice/backend/cuda/sampling.cuh"
 
-// The k largest of every row or tile. What is selected is marked in a bitmap
-// and collected later, so that rows may interleave.
+// The k largest of every row or tile, of any shape. What is selected is marked
+// in a bitmap and collected later, so that rows may interleave.
 
 namespace sluice::cuda {
 
@@ -52,9 +52,8 @@ SLUICE_HD inline std::uint64_t most_per_group(const SegmentTask& task) {
 // What one block does at a time: a group, or one per warp.
 SLUICE_HD inline std::uint64_t unit_count(const SegmentTask& task) {
   const std::uint64_t groups = group_count(task);
-  constexpr std::uint64_t kPerBlock = 8;
-  return most_per_group(task) <= kWarpRow ? (groups + kPerBlock - 1) / kPerBlock
-                                          : groups;
+  if (most_per_group(task) > kWarpRow) return groups;
+  return (groups + kWarps - 1) / kWarps;
 }
 
 __device__ inline Group group_of(const SegmentTask& task, std::uint64_t g) {
@@ -145,15 +144,16 @@ __device__ __forceinline__ unsigned reach(const std::uint32_t (&keys)[kKeys],
 }
 
 // The smallest key of the k largest, between low, which at least k reach, and
-// top; and how many reach it.
-template <unsigned kKeys>
-__device__ __forceinline__ std::uint32_t bisect(
-    const std::uint32_t (&keys)[kKeys], unsigned k, std::uint32_t low,
-    std::uint32_t top, unsigned& at_low) {
+// top; and how many reach it. count(key): how many of the warp's do.
+template <class Count>
+__device__ __forceinline__ std::uint32_t bisect(Count&& count_of, unsigned k,
+                                                std::uint32_t low,
+                                                std::uint32_t top,
+                                                unsigned& at_low) {
   std::uint32_t high = top + 1;
   while (high - low > 1 && at_low != k) {
     const std::uint32_t middle = low + (high - low) / 2;
-    const unsigned count = reach(keys, middle);
+    const unsigned count = count_of(middle);
     if (count >= k) {
       low = middle;
       at_low = count;
@@ -233,11 +233,15 @@ __device__ __forceinline__ void select_warp_group(const SelectArgs& a,
         few[j] = j * 32 + lane() < at_low ? list[j * 32 + lane()] : 0;
       }
       __syncwarp();
-      low = bisect(few, k, low, top, at_low);
+      low = bisect([&](std::uint32_t key) { return reach(few, key); }, k, low,
+                   top, at_low);
       done = true;
     }
   }
-  if (!done) low = bisect(keys, k, low, top, at_low);
+  if (!done) {
+    low = bisect([&](std::uint32_t key) { return reach(keys, key); }, k, low,
+                 top, at_low);
+  }
   if (k == 0) low = ~0U;
   unsigned quota = at_low == k ? n : k - reach(keys, low + 1);
   const bool flat = group.width == 0 && group.stride == 1;
@@ -364,29 +368,22 @@ __device__ inline void select_block_group(const SelectArgs& a,
   }
 }
 
-// All groups that a block takes as a whole, or all that a warp does.
 template <bool kByBlock>
-__device__ inline void select_rows(const SelectArgs& a) {
-  for (std::uint64_t unit = blockIdx.x; unit < a.units; unit += gridDim.x) {
-    const std::uint32_t segment = segment_of(a.first_units, a.count, unit);
-    if (a.works[segment].by_rows == 0) continue;
-    const SegmentTask& task = a.segments[segment].task;
-    const std::uint64_t local = unit - a.first_units[segment];
-    const std::uint64_t most = most_per_group(task);
-    if ((most > kWarpRow) != kByBlock) continue;
-    if constexpr (kByBlock) {
-      select_block_group(a, segment, group_of(task, local));
+__device__ inline void select_unit(const SelectArgs& a, std::uint32_t segment,
+                                   std::uint64_t unit) {
+  const SegmentTask& task = a.segments[segment].task;
+  if constexpr (kByBlock) {
+    select_block_group(a, segment, group_of(task, unit));
+  } else {
+    const std::uint64_t g = unit * kWarps + warp();
+    if (g >= group_count(task)) return;
+    const Group group = group_of(task, g);
+    if (group.size <= 128) {
+      select_warp_group<4>(a, segment, group);
+    } else if (group.size <= 512) {
+      select_warp_group<16>(a, segment, group);
     } else {
-      const std::uint64_t g = local * kWarps + warp();
-      if (g >= group_count(task)) continue;
-      const Group group = group_of(task, g);
-      if (most <= 128) {
-        select_warp_group<4>(a, segment, group);
-      } else if (most <= 512) {
-        select_warp_group<16>(a, segment, group);
-      } else {
-        select_warp_group<32>(a, segment, group);
-      }
+      select_warp_group<32>(a, segment, group);
     }
   }
 }

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "sluice/backend/cuda/emit.cuh"
-#include "sluice/backend/cuda/rows.cuh"
+#include "sluice/backend/cuda/row_lists.cuh"
 #include "sluice/backend/cuda/select.h"
 #include "sluice/backend/cuda/stream.cuh"
 #include "sluice/core/permutation.h"
@@ -13,8 +13,8 @@
 namespace sluice::cuda {
 namespace {
 
-// Of the stream, per processor.
-constexpr unsigned kStreamBlocks = 2;
+// Of the stream, per processor: as many as keep the memory busy.
+constexpr unsigned kStreamBlocks = 3;
 // Flags that tell all blocks whether any segment needs another turn. Each is
 // used once in a pass, since a block may be late to read it.
 constexpr unsigned kFlags = 256;
@@ -78,6 +78,25 @@ __device__ __noinline__ void find_brackets(const SelectArgs& a,
   do {
     sample_all(a);
     grid.sync();
+    if (any_spread(a)) {
+      for_segments(a, [&](std::uint32_t s) {
+        if (is_spread(a, s)) locate(a, s);
+      });
+      grid.sync();
+      for (unsigned r = 0; r < kRanks; ++r) {
+        while (any_crowded(a, r)) {
+          count_crowded(a, r);
+          grid.sync();
+          for_segments(a, [&](std::uint32_t s) {
+            if (is_crowded(a, s, r)) narrow(a, s, r);
+            __syncthreads();
+          });
+          grid.sync();
+        }
+      }
+      gather_keys(a);
+      grid.sync();
+    }
     ++flag;
     for_segments(a, [&](std::uint32_t s) {
       if (a.works[s].asking != 0) propose(a, s, flag);
@@ -104,7 +123,7 @@ __device__ __noinline__ void go_again(const SelectArgs& a, const Grid& grid,
     grid.sync();
   }
   find_brackets(a, grid, flag);
-  stream_all(a);
+  stream_rest(a);
   grid.sync();
 }
 
@@ -115,6 +134,7 @@ __global__ void __launch_bounds__(kThreads, 2)
   std::uint32_t* flag = a.flags;
   begin(a);
   if (a.draws) draw(a);
+  if (!a.thresholds) return;
   grid.sync();
   find_brackets(a, grid, flag);
 }
@@ -123,45 +143,99 @@ __global__ void __launch_bounds__(kThreads, 2)
 // would leave too few warps on a processor to keep the memory busy.
 __global__ void __launch_bounds__(kThreads, kStreamBlocks)
     stream_kernel(const __grid_constant__ SelectArgs a) {
-  stream_all(a);
+  stream_first(a);
 }
 
+__global__ void __launch_bounds__(kThreads)
+    draw_kernel(const __grid_constant__ SelectArgs a) {
+  draw_listed(a);
+}
+
+// Rows of one kind after another, each by a kernel of as many registers as it
+// needs.
+enum Rows : unsigned { kByWarps, kByBlock, kBySlabs, kShort, kLong };
+
+SLUICE_HD inline Rows rows_of(const Segment& s) {
+  switch (static_cast<Lists>(s.lists)) {
+    case Lists::kWarp:
+      return kByWarps;
+    case Lists::kBlock:
+      return kByBlock;
+    case Lists::kSlabs:
+      return kBySlabs;
+    case Lists::kNone:
+      break;
+  }
+  return most_per_group(s.task) > kWarpRow ? kLong : kShort;
+}
+
+template <Rows kRows>
+__device__ void select_rows(const SelectArgs& a) {
+  for (std::uint64_t unit = blockIdx.x; unit < a.units; unit += gridDim.x) {
+    const std::uint32_t segment = warp_segment_of(a.first_units, a.count, unit);
+    if (a.works[segment].by_rows == 0) continue;
+    if (rows_of(a.segments[segment]) != kRows) continue;
+    const std::uint64_t local = unit - a.first_units[segment];
+    if constexpr (kRows == kByWarps) {
+      select_by_warps(a, segment, local);
+    } else if constexpr (kRows == kByBlock) {
+      select_by_block(a, segment, local);
+    } else if constexpr (kRows == kBySlabs) {
+      select_slabs(a, segment, local);
+    } else {
+      select_unit<kRows == kLong>(a, segment, local);
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads, 3)
+    warp_rows_kernel(const __grid_constant__ SelectArgs a) {
+  select_rows<kByWarps>(a);
+}
+__global__ void __launch_bounds__(kThreads, 3)
+    block_rows_kernel(const __grid_constant__ SelectArgs a) {
+  select_rows<kByBlock>(a);
+}
+__global__ void __launch_bounds__(kThreads, 4)
+    slab_rows_kernel(const __grid_constant__ SelectArgs a) {
+  select_rows<kBySlabs>(a);
+}
 __global__ void __launch_bounds__(kThreads, 2)
     short_rows_kernel(const __grid_constant__ SelectArgs a) {
-  select_rows<false>(a);
+  select_rows<kShort>(a);
 }
-
 __global__ void __launch_bounds__(kThreads, 4)
     long_rows_kernel(const __grid_constant__ SelectArgs a) {
-  select_rows<true>(a);
+  select_rows<kLong>(a);
 }
+constexpr void (*kRowKernels[])(SelectArgs) = {
+    warp_rows_kernel, block_rows_kernel, slab_rows_kernel, short_rows_kernel,
+    long_rows_kernel};
 
-// From the first counts to the block.
-__global__ void __launch_bounds__(kThreads, 2)
-    finish_kernel(const __grid_constant__ SelectArgs a) {
-  const Grid grid = cooperative_groups::this_grid();
+// From the first counts to the cuts.
+__device__ __noinline__ void find_cuts(const SelectArgs& a, const Grid& grid) {
   std::uint32_t* flag = a.flags + kFlags / 4;
+  if (*a.unfinished != 0) {
+    stream_rest(a);
+    grid.sync();
+  }
   for (;;) {
     const Rounds rounds = {flag + 1, flag + 2};
-    flag += 2;
+    flag += 3;
     for_segments(a, [&](std::uint32_t s) {
       judge(a, s, rounds);
       __syncthreads();
+      if (threadIdx.x == 0 && a.works[s].unresolved != 0) atomicAdd(flag, 1U);
     });
     grid.sync();
     if (*rounds.open == 0) break;
     go_again(a, grid, *rounds.searching != 0, flag);
   }
-  // The cut of most segments takes no more than two levels of bins.
-  for (int level = 0; level < 3; ++level) {
-    ++flag;
-    for_segments(a, [&](std::uint32_t s) {
-      if (threadIdx.x == 0 && a.works[s].unresolved != 0) atomicAdd(flag, 1U);
-    });
-    grid.sync();
-    if (*flag == 0) break;
+  // The cuts that the stream's bins did not tell.
+  for (int level = 0; level < 3 && *flag != 0; ++level) {
     count_bins(a);
     grid.sync();
+    ++flag;
     for_segments(a, [&](std::uint32_t s) {
       const bool open = a.works[s].unresolved != 0;
       __syncthreads();
@@ -171,13 +245,28 @@ __global__ void __launch_bounds__(kThreads, 2)
         clear_bins(a, s);
       }
       __syncthreads();
+      if (threadIdx.x == 0 && a.works[s].unresolved != 0) atomicAdd(flag, 1U);
     });
     grid.sync();
   }
+}
+
+// From the first counts to the block.
+__global__ void __launch_bounds__(kThreads, 4)
+    finish_kernel(const __grid_constant__ SelectArgs a) {
+  const Grid grid = cooperative_groups::this_grid();
+  if (a.thresholds) find_cuts(a, grid);
   count_tiles(a);
   grid.sync();
   emit_all(a);
-  for_segments(a, [&](std::uint32_t s) { finish(a, s); });
+  if (reporters(a) == 0) {
+    for_segments(a, [&](std::uint32_t s) { finish(a, s); });
+  } else if (blockIdx.x >= collectors(a)) {
+    for (std::uint32_t s = blockIdx.x - collectors(a); s < a.count;
+         s += reporters(a)) {
+      finish(a, s);
+    }
+  }
   if (!a.measures_lost) return;
   grid.sync();
   for_segments(a, [&](std::uint32_t s) { measure_lost(a, s); });
@@ -200,7 +289,7 @@ MostSampled most_sampled(const SegmentTask& task) {
        {first, exact_query(task.facts.n, std::max(task.facts.k, capacity))}) {
     const std::uint64_t count = Sample(query, task.facts).count;
     most.elements = std::max(most.elements, count);
-    if (query.ranks != decltype(query.ranks){}) {
+    if (wants_ranks(query)) {
       most.keys = std::max(most.keys, count);
     }
   }
@@ -215,6 +304,24 @@ std::uint32_t slots_per_tile(const SegmentTask& task) {
   return std::clamp(std::bit_ceil(slots), 32U, kTile);
 }
 
+bool is_in_quads(const float* p) {
+  return p != nullptr && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+Lists lists_of(const SegmentTask& task) {
+  const RowGeometry& rows = task.rows;
+  const std::uint64_t slab = rows.length * rows.stride;
+  const bool fits = !is_tiled(task) && slab % 4 == 0 && rows.k <= rows.length &&
+                    is_in_quads(task.gradient) && is_in_quads(task.memory);
+  if (!fits) return Lists::kNone;
+  if (rows.stride > 1) {
+    return slab <= kSlabRoom && rows.length <= kWarpRow ? Lists::kSlabs
+                                                        : Lists::kNone;
+  }
+  if (rows.length <= kWarpRow) return Lists::kWarp;
+  return rows.length <= kCachedRow ? Lists::kBlock : Lists::kNone;
+}
+
 bool may_go_by_rows(const SegmentTask& task) {
   return task.facts.n > 0 && task.rows.k > 0 &&
          task.kind != SelectKind::kListed;
@@ -225,11 +332,7 @@ bool may_go_by_rows(const SegmentTask& task) {
 Selector::Selector()
     : prepare_blocks_(
           fitting_blocks(reinterpret_cast<const void*>(prepare_kernel))),
-      stream_blocks_(
-          fitting_blocks(reinterpret_cast<const void*>(stream_kernel))),
-      short_rows_blocks_(
-          fitting_blocks(reinterpret_cast<const void*>(short_rows_kernel))),
-      long_rows_blocks_(
+      row_blocks_(
           fitting_blocks(reinterpret_cast<const void*>(long_rows_kernel))),
       finish_blocks_(
           fitting_blocks(reinterpret_cast<const void*>(finish_kernel))) {}
@@ -240,7 +343,7 @@ void Selector::plan(const SelectPass& pass) {
   first_tiles_.assign(count + 1, 0);
   first_units_.assign(count + 1, 0);
   sizes_ = {};
-  short_rows_ = long_rows_ = false;
+  rows_ = {};
   for (std::size_t i = 0; i < count; ++i) {
     const SegmentTask& task = pass.segments[i];
     if (task.kind == SelectKind::kThreshold &&
@@ -267,14 +370,29 @@ void Selector::plan(const SelectPass& pass) {
     s.keys = sizes_.keys;
     s.key_room = sampled.keys;
     sizes_.keys += (sampled.keys + 3) / 4 * 4;  // read four at a time
+    s.ranked = sizes_.ranked;
+    if (sampled.keys > kSpread) sizes_.ranked += kRanks * kListed;
     s.chunks = sizes_.chunks;
     sizes_.chunks += (sampled.elements + kChunk - 1) / kChunk;
     s.words = sizes_.words;
     sizes_.words += (n + 31) / 32;
-    const bool rows = may_go_by_rows(task);
-    first_units_[i + 1] = first_units_[i] + (rows ? unit_count(task) : 0);
-    short_rows_ |= rows && most_per_group(task) <= kWarpRow;
-    long_rows_ |= rows && most_per_group(task) > kWarpRow;
+    first_units_[i + 1] = first_units_[i];
+    if (!may_go_by_rows(task)) continue;
+    const Lists how = lists_of(task);
+    s.lists = static_cast<std::uint32_t>(how);
+    std::uint64_t units = unit_count(task);
+    if (how != Lists::kNone) {
+      s.row_slots = sizes_.candidates;
+      const std::uint64_t slots =
+          task.rows.slabs * task.rows.stride * task.rows.k;
+      sizes_.candidates += slots;
+      s.tile_rows_slots =
+          static_cast<std::uint32_t>((slots + tiles - 1) / tiles);
+      const std::uint64_t each = slabs_at_a_time(task.rows, how);
+      units = (task.rows.slabs + each - 1) / each;
+    }
+    first_units_[i + 1] += units;
+    rows_[rows_of(s)] = true;
   }
 }
 
@@ -299,6 +417,7 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   for (const SegmentTask& task : pass.segments) {
     a.measures_lost |= task.memory == nullptr;
     a.draws |= task.kind == SelectKind::kListed;
+    a.thresholds |= task.kind == SelectKind::kThreshold;
   }
   // A half each for this pass and the next, which is cleared meanwhile.
   if (works_room_ < count) {
@@ -314,15 +433,16 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   std::uint32_t* flags = flags_.grow<std::uint32_t>(2 * kFlags);
   a.flags = flags + (even_ ? 0 : kFlags);
   a.next_flags = flags + (even_ ? kFlags : 0);
+  a.unfinished = a.flags + kFlags - 1;
   even_ = !even_;
 
   a.tile = tile_.grow<Tile>(a.tiles);
   a.tile_mass = a.measures_lost ? tile_mass_.grow<double>(a.tiles) : nullptr;
   a.tails = tails_.grow<std::uint64_t>(2 * finish_blocks_);
-  a.candidate_indices =
-      candidate_indices_.grow<std::uint32_t>(sizes_.candidates);
-  a.candidate_values = candidate_values_.grow<float>(sizes_.candidates);
+  a.candidates = candidates_.grow<Entry>(sizes_.candidates);
+  a.few = few_.grow<Entry>(count * kFew);
   a.keys = keys_.grow<std::uint32_t>(sizes_.keys);
+  a.ranked = ranked_.grow<std::uint32_t>(sizes_.ranked);
   a.moments = moments_.grow<Moments>(sizes_.chunks);
   a.sample_bins = sample_bins_.grow<std::uint32_t>(count * kHistogramBins);
   a.cut_bins = cut_bins_.grow<std::uint32_t>(count * kCutBins);
@@ -338,13 +458,18 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   a.values = pass.values;
   a.starts = pass.starts;
   launch_together("to prepare", stream, prepare_blocks_, prepare_kernel, a);
-  if (short_rows_) {
-    launch("to select", stream, short_rows_blocks_, short_rows_kernel, a);
+  const auto units = static_cast<unsigned>(
+      std::min<std::uint64_t>(std::max<std::uint64_t>(a.units, 1), 1U << 30));
+  for (unsigned i = 0; i < rows_.size(); ++i) {
+    if (!rows_[i]) continue;
+    launch("to select", stream, i < kShort ? units : row_blocks_,
+           kRowKernels[i], a);
   }
-  if (long_rows_) {
-    launch("to select", stream, long_rows_blocks_, long_rows_kernel, a);
+  if (a.thresholds) {
+    launch("to stream", stream, std::max(1U, (a.tiles + kWarps - 1) / kWarps),
+           stream_kernel, a);
   }
-  launch("to stream", stream, stream_blocks_, stream_kernel, a);
+  if (a.draws) launch("to draw", stream, finish_blocks_, draw_kernel, a);
   launch_together("to finish", stream, finish_blocks_, finish_kernel, a);
 }
 

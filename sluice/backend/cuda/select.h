@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <tuple>
 #include <vector>
 
 #include "sluice/backend/cuda/runtime.h"
@@ -17,9 +19,26 @@ struct Segment {
   std::uint64_t spill = 0;       // where tiles with more hits go; `room` slots
   std::uint64_t keys = 0;        // where the keys of its sample go
   std::uint64_t key_room = 0;
+  std::uint64_t ranked = 0;  // where lists of them for each rank go
   std::uint64_t chunks = 0;  // where the moments of its sample go
   std::uint64_t words = 0;   // its bits in the bitmaps
+  // How its rows write their entries to lists (see row_lists.cuh), of k slots
+  // for each from row_slots on; 0: they mark them.
+  std::uint32_t lists = 0;
+  std::uint64_t row_slots = 0;
+  std::uint32_t tile_rows_slots = 0;  // of them, that a tile collects
 };
+
+// Where the key of a rank stands in a sample: those that begin with `prefix`,
+// all but the `open` bits.
+struct Ranked {
+  std::uint32_t prefix = 0;
+  std::uint32_t open = 0;
+  std::uint32_t inside = 0;    // how many begin so
+  std::uint32_t gathered = 0;  // of them, in the list
+  std::uint64_t left = 0;      // its rank among them; 0: not in the sample
+};
+inline constexpr unsigned kRanks = std::tuple_size_v<decltype(Query::ranks)>;
 
 // One segment on its way through a pass; zero bytes before it. The steps are
 // those of cpu::Selector.
@@ -30,7 +49,8 @@ struct Work {
   unsigned long long ties = 0;      // at lo, in a bracket of ties
   unsigned long long spilled = 0;   // slots used of the spill
   unsigned long long nonfinite = 0;
-  unsigned long long marked = 0;  // selected by rows or from a list
+  unsigned long long marked = 0;   // selected by rows or from a list
+  unsigned long long missing = 0;  // slots of flat rows that hold nothing
 
   std::uint32_t open = 0;       // a threshold is still to be found
   std::uint32_t asking = 0;     // a bracket is still to be proposed
@@ -46,6 +66,7 @@ struct Work {
   std::uint64_t candidates = 0;
   std::uint64_t selected = 0;
   Query query;
+  Ranked ranked[kRanks];
   Bracket bracket;
   Verdict verdict;
 
@@ -60,18 +81,30 @@ struct Work {
   std::uint32_t cut = 0;    // smallest key taken
   std::uint64_t quota = 0;  // of those at the cut
   std::uint32_t tied = 0;   // not all of those at the cut
+  // Of the keys that it can still be, width from base on, so few are there that
+  // they are listed: the first `rank` of them are taken.
+  std::uint32_t few = 0;
+  std::uint32_t listed = 0;
 };
+inline constexpr std::uint32_t kFew = 256;
 
 // What a tile of the stream found. Tiles are kTile elements of one segment.
 struct Tile {
   std::uint32_t recorded = 0;
   std::uint32_t ties = 0;
   std::uint32_t bad = 0;     // not finite, in the first round
+  std::uint32_t walked = 0;  // elements that the first pass came to
   std::uint32_t take = 0;    // above the cut; then, of the tiles before it
   std::uint32_t at_cut = 0;  // likewise at the cut
   std::uint64_t offset = 0;  // of its candidates; kUnrecorded: nowhere
 };
 inline constexpr std::uint64_t kUnrecorded = ~std::uint64_t{0};
+
+struct alignas(8) Entry {
+  std::uint32_t index = 0;  // in the bucket
+  float value = 0;
+};
+inline constexpr std::uint32_t kNoEntry = ~std::uint32_t{0};
 
 // All that the kernel is given.
 struct SelectArgs {
@@ -85,6 +118,7 @@ struct SelectArgs {
   float gamma = 1;
   bool measures_lost = false;  // some segment has no memory
   bool draws = false;          // some segment is a list
+  bool thresholds = false;     // some segment may look for one
 
   Work* works = nullptr;
   Work* next_works = nullptr;  // cleared for the next pass
@@ -92,9 +126,10 @@ struct SelectArgs {
   Tile* tile = nullptr;
   double* tile_mass = nullptr;     // sum of |x|, where it is measured
   std::uint64_t* tails = nullptr;  // take and at_cut of a block's last segment
-  std::uint32_t* candidate_indices = nullptr;
-  float* candidate_values = nullptr;
+  Entry* candidates = nullptr;
+  Entry* few = nullptr;  // kFew per segment
   std::uint32_t* keys = nullptr;
+  std::uint32_t* ranked = nullptr;
   Moments* moments = nullptr;
   std::uint32_t* sample_bins = nullptr;  // kHistogramBins per segment
   std::uint32_t* cut_bins = nullptr;     // kCutBins per segment
@@ -102,6 +137,7 @@ struct SelectArgs {
   std::uint32_t* bad_bits = nullptr;     // not finite in the first round
   std::uint32_t* row_bits = nullptr;     // not finite, in a long row; zeros
   std::uint32_t* marks = nullptr;        // selected by rows or from a list
+  std::uint32_t* unfinished = nullptr;   // tiles that the first pass left
   std::uint32_t* flags = nullptr;        // zeros
   std::uint32_t* next_flags = nullptr;
 
@@ -130,14 +166,11 @@ class Selector {
 
   // As many as run at once.
   unsigned prepare_blocks_;
-  unsigned stream_blocks_;
-  unsigned short_rows_blocks_;
-  unsigned long_rows_blocks_;
+  unsigned row_blocks_;
   unsigned finish_blocks_;
-  bool short_rows_ = false;  // some segment may go by such
-  bool long_rows_ = false;
-  bool even_ = false;          // which half of works_ the next pass uses
-  std::uint32_t cleared_ = 0;  // of the other half, that the last pass used
+  std::array<bool, 5> rows_{};  // some segment may go by rows of that kind
+  bool even_ = false;           // which half of works_ the next pass uses
+  std::uint32_t cleared_ = 0;   // of the other half, that the last pass used
   std::size_t works_room_ = 0;
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> first_tiles_;
@@ -145,12 +178,13 @@ class Selector {
   struct Sizes {
     std::uint64_t candidates = 0;
     std::uint64_t keys = 0;
+    std::uint64_t ranked = 0;
     std::uint64_t chunks = 0;
     std::uint64_t words = 0;
   } sizes_;
-  Scratch works_, tile_, tile_mass_, tails_, candidate_indices_,
-      candidate_values_, keys_, moments_, sample_bins_, cut_bins_, tail_sums_,
-      bad_bits_, row_bits_, marks_, flags_;
+  Scratch works_, tile_, tile_mass_, tails_, candidates_, few_, keys_, ranked_,
+      moments_, sample_bins_, cut_bins_, tail_sums_, bad_bits_, row_bits_,
+      marks_, flags_;
 };
 
 }  // namespace sluice::cuda

@@ -22,6 +22,27 @@ struct Source {
   }
 };
 
+// Several elements, all loaded before any is used; 0 where a place is kNoPlace.
+inline constexpr std::uint64_t kNoPlace = ~std::uint64_t{0};
+template <unsigned kCount>
+__device__ __forceinline__ void load_at(const Source& s,
+                                        const std::uint64_t (&at)[kCount],
+                                        float (&x)[kCount]) {
+  float g[kCount];
+#pragma unroll
+  for (unsigned j = 0; j < kCount; ++j) {
+    const bool there = at[j] != kNoPlace;
+    x[j] = there && s.memory != nullptr ? s.memory[at[j]] : 0.0F;
+    g[j] = there && s.gradient != nullptr ? s.gradient[at[j]] : 0.0F;
+  }
+  if (s.gradient == nullptr) return;
+#pragma unroll
+  for (unsigned j = 0; j < kCount; ++j) {
+    const float added = s.gamma * g[j];
+    x[j] = s.memory == nullptr ? added : s.beta * x[j] + added;
+  }
+}
+
 __device__ inline Source source_of(const SelectArgs& a, const Segment& s,
                                    const Work& w) {
   const bool settled = w.settled != 0 && s.task.memory != nullptr;
@@ -64,6 +85,23 @@ __device__ std::uint32_t segment_of(const T* firsts, std::uint32_t count,
     } else {
       high = middle;
     }
+  }
+  return low;
+}
+
+// The same for a warp that asks for one of them: few loads one after another.
+template <class T>
+__device__ std::uint32_t warp_segment_of(const T* firsts, std::uint32_t count,
+                                         T index) {
+  std::uint32_t low = 0;
+  std::uint32_t high = count;
+  while (high - low > 1) {
+    const std::uint32_t step = (high - low + 31) / 32;
+    const std::uint32_t at = low + lane() * step;
+    const bool reached = at < high && firsts[at] <= index;
+    const unsigned lanes = __ballot_sync(kAll, reached);
+    low += (static_cast<unsigned>(__popc(lanes)) - 1) * step;
+    high = min_of(low + step, high);
   }
   return low;
 }

@@ -9,7 +9,8 @@
 namespace sluice::cuda {
 
 inline constexpr std::uint32_t kRowElements = 128;  // four per lane
-inline constexpr std::uint32_t kRowsAhead = 4;      // loaded before any is used
+inline constexpr std::uint32_t kRowQuads = kRowElements / 4;
+inline constexpr std::uint32_t kRowsAhead = 4;  // loaded before any is used
 
 __device__ inline bool is_aligned(const void* p) {
   return (reinterpret_cast<std::uintptr_t>(p) & 15U) == 0;
@@ -79,19 +80,8 @@ struct TileWalk {
   std::uint32_t full_at = ~0U;  // first row that had no room there
 };
 
-// Sums that need no factors, from both memories.
-__device__ inline bool is_plain(const Source& s) {
-  return s.gradient != nullptr && s.memory != nullptr && s.beta == 1 &&
-         s.gamma == 1;
-}
-
-template <bool kPlain>
-__device__ inline float4 accumulate(const TileWalk& t, const float4& g,
+__device__ inline float4 accumulate(const Source& s, const float4& g,
                                     const float4& r) {
-  const Source& s = t.source;
-  if (kPlain) {
-    return make_float4(r.x + g.x, r.y + g.y, r.z + g.z, r.w + g.w);
-  }
   if (s.gradient == nullptr) return r;
   float4 x =
       make_float4(s.gamma * g.x, s.gamma * g.y, s.gamma * g.z, s.gamma * g.w);
@@ -101,13 +91,15 @@ __device__ inline float4 accumulate(const TileWalk& t, const float4& g,
 }
 
 // Remembers what is not finite, for rounds in which the memory alone does not
-// tell. Words before the tile's first such row have not been written.
+// tell. The tile's words are cleared before its first such row.
 __device__ __forceinline__ void note_bad(TileWalk& t, std::uint32_t at,
                                          std::uint32_t bad) {
   if (t.hide != nullptr) {
-    const std::uint32_t row = at - 4 * lane();
     if (t.bad == 0) {
-      for (std::uint32_t i = lane(); i < row / 32; i += 32) t.hide[i] = 0;
+      for (std::uint32_t i = lane(); i < (t.n + 31) / 32; i += 32) {
+        t.hide[i] = 0;
+      }
+      __syncwarp();
     }
     std::uint32_t word = bad << (at % 32);
     for (int d = 1; d < 8; d *= 2) word |= __shfl_xor_sync(kAll, word, d);
@@ -142,7 +134,7 @@ __device__ __forceinline__ std::uint32_t note_row(TileWalk& t, std::uint32_t at,
   hit &= ~bad;
   high &= ~bad;
   tie &= ~bad;
-  if (t.bad > 0 || __any_sync(kAll, bad != 0)) note_bad(t, at, bad);
+  if (__any_sync(kAll, bad != 0)) note_bad(t, at, bad);
   keep = bad;
   if (t.bracket.ties) {
     t.ties += __reduce_add_sync(kAll, static_cast<unsigned>(__popc(tie)));
@@ -164,11 +156,7 @@ __device__ __forceinline__ std::uint32_t note_row(TileWalk& t, std::uint32_t at,
     for (unsigned c = 0; c < 4; ++c) {
       if ((hit >> c & 1U) == 0) continue;
       const float v = element(x, c);
-      if (fits) {
-        t.a.candidate_indices[o] = t.first + at + c;
-        t.a.candidate_values[o] = v;
-        ++o;
-      }
+      if (fits) t.a.candidates[o++] = {t.first + at + c, v};
       if ((high >> c & 1U) == 0) {
         atomicAdd(t.bins + ((magnitude_key(v) - t.bracket.lo) >> t.shift), 1U);
       }
@@ -195,19 +183,20 @@ __device__ inline void keep_row(const TileWalk& t, std::uint32_t at, float4 x,
   store_quad(t.source.memory, at, t.n, t.aligned, skip, x);
 }
 
-template <bool kPlain, bool kMass>
-__device__ __forceinline__ double walk_rows(TileWalk& t) {
+// From the element `row` on, whatever is asked for.
+template <bool kMass>
+__device__ __forceinline__ double walk_rows(TileWalk& t, std::uint32_t row) {
   double mass = 0;
-  for (std::uint32_t row = 0; row < t.n; row += kRowsAhead * kRowElements) {
+  for (; row < t.n; row += kRowsAhead * kRowElements) {
     float4 g[kRowsAhead];
     float4 r[kRowsAhead];
 #pragma unroll
     for (unsigned j = 0; j < kRowsAhead; ++j) {
       const std::uint32_t at = row + j * kRowElements + 4 * lane();
-      if (kPlain || t.source.gradient != nullptr) {
+      if (t.source.gradient != nullptr) {
         g[j] = load_quad(t.source.gradient, at, t.n, t.aligned);
       }
-      if (kPlain || t.source.memory != nullptr) {
+      if (t.source.memory != nullptr) {
         r[j] = load_quad(t.source.memory, at, t.n, t.aligned);
       }
     }
@@ -215,11 +204,10 @@ __device__ __forceinline__ double walk_rows(TileWalk& t) {
     for (unsigned j = 0; j < kRowsAhead; ++j) {
       const std::uint32_t at = row + j * kRowElements + 4 * lane();
       if (at - 4 * lane() >= t.n) break;
-      const float4 x = accumulate<kPlain>(t, g[j], r[j]);
+      const float4 x = accumulate(t.source, g[j], r[j]);
       std::uint32_t gone = 0;
       std::uint32_t bad = 0;
-      const bool some = high_key(x) >= t.notice || t.hidden != nullptr ||
-                        (t.hide != nullptr && t.bad > 0);
+      const bool some = high_key(x) >= t.notice || t.hidden != nullptr;
       if (__any_sync(kAll, some)) gone = note_row(t, at, x, bad);
       keep_row(t, at, x, gone, bad);
       if (kMass) {
@@ -234,13 +222,106 @@ __device__ __forceinline__ double walk_rows(TileWalk& t) {
   return mass;
 }
 
+// Whether walk_quads can begin it.
+__device__ inline bool is_common(const TileWalk& t) {
+  return t.source.gradient != nullptr && t.source.memory != nullptr &&
+         t.aligned && t.n % 4 == 0 && t.sign == 0 && t.record > 0 &&
+         t.hidden == nullptr;
+}
+
+// One row of walk_quads: notes what reaches the bracket, and clears what
+// reaches hi. False, and nothing has happened, if something is not finite or
+// the slots are full.
+__device__ __forceinline__ bool note_quads(TileWalk& t, std::uint32_t quad,
+                                           bool inside, float4& x) {
+  if (__any_sync(kAll, high_key(x) >= kInfKey)) return false;
+  const std::uint32_t keys[4] = {magnitude_key(x.x), magnitude_key(x.y),
+                                 magnitude_key(x.z), magnitude_key(x.w)};
+  const std::uint32_t lo = t.record;
+  const std::uint32_t hi = t.bracket.hi;
+  unsigned before = 0;
+  unsigned total = 0;
+#pragma unroll
+  for (unsigned c = 0; c < 4; ++c) {
+    const unsigned hits = __ballot_sync(kAll, keys[c] >= lo);
+    before += static_cast<unsigned>(__popc(hits & ((1U << lane()) - 1)));
+    total += static_cast<unsigned>(__popc(hits));
+  }
+  if (t.recorded + total > t.room) return false;
+  if (t.bracket.ties && inside) {
+#pragma unroll
+    for (unsigned c = 0; c < 4; ++c) {
+      t.ties += keys[c] == t.bracket.lo ? 1U : 0U;
+    }
+  }
+  if (total == 0) return true;
+  Entry* out = t.a.candidates + t.offset + t.recorded + before;
+  t.recorded += total;
+  const std::uint32_t index = t.first + 4 * quad;
+#pragma unroll
+  for (unsigned c = 0; c < 4; ++c) {
+    if (keys[c] < lo) continue;
+    *out++ = {index + c, element(x, c)};
+    if (keys[c] >= hi) {
+      ++t.high;
+    } else {
+      atomicAdd(t.bins + ((keys[c] - lo) >> t.shift), 1U);
+    }
+  }
+  if (t.bracket.ties) return true;
+  if (keys[0] >= hi) x.x = 0;
+  if (keys[1] >= hi) x.y = 0;
+  if (keys[2] >= hi) x.z = 0;
+  if (keys[3] >= hi) x.w = 0;
+  return true;
+}
+
+// walk_rows of what nearly all tiles are, with few registers and few
+// instructions: the memory must stay busy. Returns the element up to which it
+// came.
+__device__ __forceinline__ std::uint32_t walk_quads(TileWalk& t) {
+  const auto* g4 = reinterpret_cast<const float4*>(t.source.gradient);
+  auto* r4 = reinterpret_cast<float4*>(t.source.memory);
+  const float beta = t.source.beta;
+  const float gamma = t.source.gamma;
+  const std::uint32_t quads = t.n / 4;
+  std::uint32_t stopped = t.n;
+  for (std::uint32_t row = 0; row < quads && stopped == t.n;
+       row += kRowsAhead * kRowQuads) {
+    float4 g[kRowsAhead];
+    float4 x[kRowsAhead];
+#pragma unroll
+    for (unsigned j = 0; j < kRowsAhead; ++j) {
+      const std::uint32_t quad = row + j * kRowQuads + lane();
+      g[j] = quad < quads ? g4[quad] : make_float4(0, 0, 0, 0);
+      x[j] = quad < quads ? r4[quad] : make_float4(0, 0, 0, 0);
+    }
+#pragma unroll
+    for (unsigned j = 0; j < kRowsAhead; ++j) {
+      const std::uint32_t quad = row + j * kRowQuads + lane();
+      x[j] = make_float4(beta * x[j].x + gamma * g[j].x,
+                         beta * x[j].y + gamma * g[j].y,
+                         beta * x[j].z + gamma * g[j].z,
+                         beta * x[j].w + gamma * g[j].w);
+      if (__any_sync(kAll, high_key(x[j]) >= t.bracket.lo) &&
+          !note_quads(t, quad, quad < quads, x[j])) {
+        stopped = 4 * (quad - lane());
+        break;
+      }
+      if (quad < quads) r4[quad] = x[j];
+    }
+  }
+  t.high = __reduce_add_sync(kAll, t.high);
+  t.ties = __reduce_add_sync(kAll, t.ties);
+  return stopped;
+}
+
 // A tile with more hits than slots: its list goes to `to`, the rows that the
 // slots did not hold once more from where acc is now.
 __device__ __forceinline__ void spill_tile(const TileWalk& t,
                                            std::uint64_t to) {
   for (std::uint32_t i = lane(); i < t.kept; i += 32) {
-    t.a.candidate_indices[to + i] = t.a.candidate_indices[t.offset + i];
-    t.a.candidate_values[to + i] = t.a.candidate_values[t.offset + i];
+    t.a.candidates[to + i] = t.a.candidates[t.offset + i];
   }
   std::uint64_t out = to + t.kept;
   Source source = t.source;
@@ -258,8 +339,7 @@ __device__ __forceinline__ void spill_tile(const TileWalk& t,
     const unsigned hits = __ballot_sync(kAll, hit);
     if (hit) {
       const std::uint64_t o = out + __popc(hits & ((1U << lane()) - 1));
-      t.a.candidate_indices[o] = t.first + at;
-      t.a.candidate_values[o] = x;
+      t.a.candidates[o] = {t.first + at, x};
       if (!t.bracket.ties && key >= t.bracket.hi && source.memory != nullptr) {
         source.memory[at] = 0.0F;
       }
@@ -272,9 +352,9 @@ __device__ __forceinline__ void spill_tile(const TileWalk& t,
 __device__ __forceinline__ void unrecord_tile(const TileWalk& t) {
   if (t.bracket.ties || t.source.memory == nullptr) return;
   for (std::uint32_t i = lane(); i < t.kept; i += 32) {
-    const float x = t.a.candidate_values[t.offset + i];
-    if (magnitude_key(x) < t.bracket.hi) continue;
-    t.source.memory[t.a.candidate_indices[t.offset + i] - t.first] = x;
+    const Entry entry = t.a.candidates[t.offset + i];
+    if (magnitude_key(entry.value) < t.bracket.hi) continue;
+    t.source.memory[entry.index - t.first] = entry.value;
   }
 }
 
@@ -286,13 +366,24 @@ struct Totals {
   unsigned long long bad = 0;
 
   __device__ void flush(Work& w) {
-    if (lane() != 0) return;
+    if (lane() == 0) add_to(w);
+  }
+  __device__ void add_to(Work& w) {
     if (recorded > 0) atomicAdd(&w.recorded, recorded);
     if (high > 0) atomicAdd(&w.high, high);
     if (ties > 0) atomicAdd(&w.ties, ties);
     if (bad > 0) atomicAdd(&w.nonfinite, bad);
   }
 };
+
+__device__ inline std::uint32_t elements_in(const SelectArgs& a,
+                                            std::uint32_t segment,
+                                            std::uint32_t tile) {
+  const std::uint64_t begin =
+      std::uint64_t{tile - a.first_tiles[segment]} * kTile;
+  return static_cast<std::uint32_t>(min_of<std::uint64_t>(
+      kTile, a.segments[segment].task.facts.n - begin));
+}
 
 __device__ inline TileWalk walk_of(const SelectArgs& a, std::uint32_t segment,
                                    std::uint32_t tile) {
@@ -311,8 +402,7 @@ __device__ inline TileWalk walk_of(const SelectArgs& a, std::uint32_t segment,
           s,
           w,
           source,
-          static_cast<std::uint32_t>(
-              min_of<std::uint64_t>(kTile, s.task.facts.n - begin)),
+          elements_in(a, segment, tile),
           is_aligned(source.gradient) && is_aligned(source.memory),
           bracket,
           record,
@@ -327,18 +417,44 @@ __device__ inline TileWalk walk_of(const SelectArgs& a, std::uint32_t segment,
           w.round == 0 ? words : nullptr};
 }
 
-// One tile of a segment that looks for a threshold. By one warp.
+// One tile of a segment that looks for a threshold, in the first pass. By one
+// warp.
+__device__ inline void stream_common(const SelectArgs& a,
+                                     std::uint32_t segment, std::uint32_t tile,
+                                     Totals& totals) {
+  TileWalk t = walk_of(a, segment, tile);
+  const std::uint32_t walked = is_common(t) ? walk_quads(t) : 0;
+  if (lane() != 0) return;
+  Tile& out = a.tile[tile];
+  out.recorded = t.recorded;
+  out.ties = t.ties;
+  out.bad = 0;
+  out.walked = walked;
+  out.offset = t.offset;
+  totals.recorded = t.recorded;
+  totals.high = t.high;
+  totals.ties = t.ties;
+  if (walked < t.n) atomicAdd(a.unfinished, 1U);
+}
+
+// What the first pass left of a tile, or all of it in later rounds. By one
+// warp.
 __device__ inline void stream_tile(const SelectArgs& a, std::uint32_t segment,
                                    std::uint32_t tile, Totals& totals) {
   TileWalk t = walk_of(a, segment, tile);
   const bool first = t.w.round == 0;
+  const std::uint32_t walked = first ? a.tile[tile].walked : 0;
+  if (first) {
+    t.recorded = a.tile[tile].recorded;
+    t.ties = a.tile[tile].ties;
+  }
+  const std::uint32_t recorded = t.recorded;
+  const std::uint32_t ties = t.ties;
   if (t.s.task.memory == nullptr && first) {
-    const double mass = warp_sum(walk_rows<false, true>(t));
+    const double mass = warp_sum(walk_rows<true>(t, walked));
     if (lane() == 0) a.tile_mass[tile] = mass;
-  } else if (is_plain(t.source)) {
-    walk_rows<true, false>(t);
   } else {
-    walk_rows<false, false>(t);
+    walk_rows<false>(t, walked);
   }
   std::uint64_t offset = t.offset;
   if (t.recorded > t.room) {
@@ -364,9 +480,9 @@ __device__ inline void stream_tile(const SelectArgs& a, std::uint32_t segment,
     out.offset = offset;
     if (first) out.bad = t.bad;
   }
-  totals.recorded += t.recorded;
+  totals.recorded += t.recorded - recorded;
   totals.high += t.high;
-  totals.ties += t.ties;
+  totals.ties += t.ties - ties;
   if (first) totals.bad += t.bad;
 }
 
@@ -402,23 +518,49 @@ __device__ inline void stream_listed(const SelectArgs& a, std::uint32_t segment,
   if (s.task.memory == nullptr) a.tile_mass[tile] = mass;
 }
 
-__device__ inline void stream_all(const SelectArgs& a) {
-  Totals totals;
-  std::uint32_t last = a.count;  // the segment that they are of
-  for (std::uint32_t tile = blockIdx.x * kWarps + warp(); tile < a.tiles;
-       tile += gridDim.x * kWarps) {
-    const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
-    const Work& w = a.works[segment];
-    if (w.streaming == 0 || w.open == 0) continue;
-    if (segment != last && last < a.count) {
-      totals.flush(a.works[last]);
-      totals = {};
-    }
-    last = segment;
-    stream_tile(a, segment, tile, totals);
+// The sums of the tiles of a block, one per warp, by as few atomics as there
+// are segments: all blocks add to the same addresses.
+__device__ inline void flush_together(const SelectArgs& a,
+                                      std::uint32_t segment,
+                                      const Totals& totals) {
+  __shared__ std::uint32_t segments[kWarps];
+  __shared__ unsigned long long sums[kWarps][3];
+  if (lane() == 0) {
+    segments[warp()] = segment;
+    sums[warp()][0] = totals.recorded;
+    sums[warp()][1] = totals.high;
+    sums[warp()][2] = totals.ties;
   }
-  if (last < a.count) totals.flush(a.works[last]);
-  if (!a.draws) return;
+  __syncthreads();
+  const unsigned i = threadIdx.x;
+  if (i >= kWarps || segments[i] >= a.count) return;
+  if (i > 0 && segments[i - 1] == segments[i]) return;
+  Totals all;
+  for (unsigned j = i; j < kWarps && segments[j] == segments[i]; ++j) {
+    all.recorded += sums[j][0];
+    all.high += sums[j][1];
+    all.ties += sums[j][2];
+  }
+  all.add_to(a.works[segments[i]]);
+}
+
+// By kernels of few registers: the pass over what nearly all elements are. A
+// warp for each tile.
+__device__ inline void stream_first(const SelectArgs& a) {
+  const std::uint32_t tile = blockIdx.x * kWarps + warp();
+  std::uint32_t segment = a.count;
+  Totals totals;
+  if (tile < a.tiles) {
+    segment = warp_segment_of(a.first_tiles, a.count, tile);
+    const Work& w = a.works[segment];
+    if (w.streaming != 0 && w.open != 0) {
+      stream_common(a, segment, tile, totals);
+    }
+  }
+  flush_together(a, segment, totals);
+}
+
+__device__ inline void draw_listed(const SelectArgs& a) {
   for (std::uint32_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
     const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
     if (a.segments[segment].task.kind != SelectKind::kListed ||
@@ -428,6 +570,28 @@ __device__ inline void stream_all(const SelectArgs& a) {
     stream_listed(a, segment, tile);
     __syncthreads();
   }
+}
+
+// What the first pass has left, and all of later rounds.
+__device__ inline void stream_rest(const SelectArgs& a) {
+  Totals totals;
+  std::uint32_t last = a.count;  // the segment that they are of
+  for (std::uint32_t tile = blockIdx.x * kWarps + warp(); tile < a.tiles;
+       tile += gridDim.x * kWarps) {
+    const std::uint32_t segment = warp_segment_of(a.first_tiles, a.count, tile);
+    const Work& w = a.works[segment];
+    if (w.streaming == 0 || w.open == 0) continue;
+    if (w.round == 0 && a.tile[tile].walked >= elements_in(a, segment, tile)) {
+      continue;
+    }
+    if (segment != last && last < a.count) {
+      totals.flush(a.works[last]);
+      totals = {};
+    }
+    last = segment;
+    stream_tile(a, segment, tile, totals);
+  }
+  if (last < a.count) totals.flush(a.works[last]);
 }
 
 }  // namespace sluice::cuda

@@ -1,0 +1,518 @@
+#pragma once
+
+#include "sluice/backend/cuda/rows.cuh"
+#include "sluice/backend/cuda/stream.cuh"
+
+// The k largest of rows that follow each other in slabs small enough for a
+// block, or contiguous: their entries go to lists, in the order of indices, and
+// leave the memory at once.
+
+namespace sluice::cuda {
+
+// How rows are taken: each by a warp or by a block, or slabs of interleaved
+// rows, several at a time, by a block that keeps them in shared memory.
+enum class Lists : std::uint32_t { kNone, kWarp, kBlock, kSlabs };
+
+inline constexpr std::uint32_t kSlabRoom = 9216;
+
+SLUICE_HD inline std::uint32_t slab_size(const RowGeometry& rows) {
+  return static_cast<std::uint32_t>(rows.length * rows.stride);
+}
+// Short rows several, so that enough is being loaded.
+SLUICE_HD inline std::uint32_t rows_per_warp(std::uint64_t length) {
+  return length <= 128 ? 4 : length <= 256 ? 2 : 1;
+}
+// Rows or slabs that a block takes at a time.
+SLUICE_HD inline std::uint32_t slabs_at_a_time(const RowGeometry& rows,
+                                               Lists how) {
+  if (how == Lists::kWarp) return kWarps * rows_per_warp(rows.length);
+  if (how == Lists::kBlock) return 1;
+  return min_of(kSlabRoom / slab_size(rows), kWarps);
+}
+
+// Those who hold a row together: a warp, or a block.
+struct WarpTeam {
+  static constexpr unsigned kSize = 32;
+  __device__ static unsigned id() { return lane(); }
+  __device__ static unsigned sum(unsigned x) {
+    return __reduce_add_sync(kAll, x);
+  }
+  __device__ static unsigned most(unsigned x) {
+    return __reduce_max_sync(kAll, x);
+  }
+  __device__ static unsigned before(unsigned x, unsigned* total) {
+    return warp_before(x, total);
+  }
+  __device__ static void sync() { __syncwarp(); }
+  // A key that at least k members reach, if that many have one; k <= kSize.
+  __device__ static std::uint32_t reached_by(std::uint32_t x, unsigned k) {
+    return k == 1 ? most(x) : nth_of_lanes(x, k);
+  }
+};
+struct BlockTeam {
+  static constexpr unsigned kSize = kThreads;
+  __device__ static unsigned id() { return threadIdx.x; }
+  __device__ static unsigned sum(unsigned x) { return block_sum(x); }
+  __device__ static unsigned most(unsigned x) {
+    return block_reduce(x, [](unsigned a, unsigned b) { return max_of(a, b); });
+  }
+  __device__ static unsigned before(unsigned x, unsigned* total) {
+    return block_before(x, total);
+  }
+  __device__ static void sync() { __syncthreads(); }
+  __device__ static std::uint32_t reached_by(std::uint32_t x, unsigned k) {
+    const std::uint32_t own = nth_of_lanes(x, (k + kWarps - 1) / kWarps);
+    return block_reduce(
+        own, [](std::uint32_t a, std::uint32_t b) { return min_of(a, b); });
+  }
+};
+
+// Of a row, what decides between the last of its elements.
+struct Listed {
+  std::uint32_t key;  // and one more; then whether it is taken
+  std::uint32_t place;
+};
+template <class Team>
+__device__ inline Listed* list_of() {
+  __shared__ Listed lists[kThreads];
+  return lists + (Team::kSize == 32 ? warp() * 32 : 0);
+}
+
+// A row as its team holds it: each member kCount elements, kRun after kRun.
+// at(j): the member's j-th, NaN where there is none or it is not finite, so
+// that comparing takes one instruction; place(j): which of the row that is;
+// value(place) and take(order, place, value) are of any member's.
+
+template <unsigned kCount, class At>
+__device__ __forceinline__ unsigned reach_in(At&& at, float low) {
+  unsigned count = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kCount; ++j) count += fabsf(at(j)) >= low ? 1U : 0U;
+  return count;
+}
+
+// Takes the k largest, if few reach what k members do; then a member for each
+// decides. `highest`: the member's largest key and one more. False if too many
+// do.
+template <class Team, unsigned kCount, class At, class Place, class Value,
+          class Take>
+__device__ __forceinline__ bool take_few(At&& at, Place&& place, Value&& value,
+                                         std::uint32_t highest, unsigned k,
+                                         Take&& take) {
+  if (k > Team::kSize) return false;
+  const std::uint32_t key = max_of(Team::reached_by(highest, k), 1U);
+  const float low = key_value(key - 1);
+  unsigned hits = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kCount; ++j) {
+    if (fabsf(at(j)) >= low) hits |= 1U << j;
+  }
+  unsigned reached = 0;
+  unsigned o = Team::before(static_cast<unsigned>(__popc(hits)), &reached);
+  if (reached > Team::kSize) return false;
+  Listed* list = list_of<Team>();
+  for (; hits != 0; hits &= hits - 1) {
+    list[o++].place = place(static_cast<unsigned>(__ffs(hits)) - 1);
+  }
+  Team::sync();
+  const unsigned i = Team::id();
+  Listed mine = {0, ~0U};
+  float x = 0;
+  if (i < reached) {
+    mine.place = list[i].place;
+    x = value(mine.place);
+    list[i].key = mine.key = magnitude_key(x) + 1;
+  }
+  Team::sync();
+  bool taken = i < reached;
+  if (taken && reached > k) {
+    unsigned before = 0;
+    for (unsigned j = 0; j < reached; ++j) {
+      const Listed other = list[j];
+      const bool first = other.key > mine.key || (other.key == mine.key &&
+                                                  other.place < mine.place);
+      before += first ? 1U : 0U;
+    }
+    taken = before < k;
+  }
+  Team::sync();
+  if (i < reached) list[i].key = taken ? 1 : 0;
+  Team::sync();
+  if (taken) {
+    unsigned order = 0;
+    for (unsigned j = 0; j < reached; ++j) {
+      order += list[j].place < mine.place ? list[j].key : 0;
+    }
+    take(order, mine.place, x);
+  }
+  Team::sync();
+  return true;
+}
+
+// Takes the k largest, k > 0, however they lie.
+template <class Team, unsigned kCount, unsigned kRun, class At, class Place,
+          class Take>
+__device__ __forceinline__ void take_many(At&& at, Place&& place,
+                                          std::uint32_t highest, unsigned k,
+                                          Take&& take) {
+  const auto count = [&](std::uint32_t key) {
+    return Team::sum(reach_in<kCount>(at, key_value(key - 1)));
+  };
+  unsigned reached = count(1);
+  const std::uint32_t cut = bisect(count, k, 1, Team::most(highest), reached);
+  const float low = key_value(cut - 1);
+  const bool tied = reached > k;
+  unsigned quota = tied ? k - count(cut + 1) : k;
+  unsigned done = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kCount; j += kRun) {
+    unsigned some = 0;
+    unsigned ties = 0;
+#pragma unroll
+    for (unsigned c = 0; c < kRun; ++c) {
+      if (fabsf(at(j + c)) >= low) some |= 1U << c;
+      if (fabsf(at(j + c)) == low) ties |= 1U << c;
+    }
+    unsigned total = 0;
+    if (tied) {
+      unsigned o = Team::before(static_cast<unsigned>(__popc(ties)), &total);
+#pragma unroll
+      for (unsigned c = 0; c < kRun; ++c) {
+        if ((ties >> c & 1U) != 0 && o++ >= quota) some &= ~(1U << c);
+      }
+      quota -= min_of(quota, total);
+    }
+    unsigned o =
+        done + Team::before(static_cast<unsigned>(__popc(some)), &total);
+    done += total;
+#pragma unroll
+    for (unsigned c = 0; c < kRun; ++c) {
+      if ((some >> c & 1U) != 0) take(o++, place(j + c), at(j + c));
+    }
+  }
+}
+
+// Of a quad, those that are not NaN.
+__device__ __forceinline__ void store_finite(float4* to, const float4& x) {
+  auto* single = reinterpret_cast<float*>(to);
+#pragma unroll
+  for (unsigned c = 0; c < 4; ++c) {
+    const float v = element(x, c);
+    if (v == v) single[c] = v;
+  }
+}
+
+__device__ __forceinline__ float4 no_quad() {
+  constexpr float kNone = __builtin_nanf("");
+  return make_float4(kNone, kNone, kNone, kNone);
+}
+
+__device__ __forceinline__ float4 accumulated(const SelectArgs& a,
+                                              const float4& g,
+                                              const float4& r) {
+  return make_float4(a.beta * r.x + a.gamma * g.x, a.beta * r.y + a.gamma * g.y,
+                     a.beta * r.z + a.gamma * g.z,
+                     a.beta * r.w + a.gamma * g.w);
+}
+
+// Makes what is not finite NaN; returns how many were.
+__device__ __forceinline__ unsigned hide_bad(float4& x) {
+  unsigned bad = 0;
+  const auto look = [&](float& v) {
+    if (magnitude_key(v) < kInfKey) return;
+    v = __builtin_nanf("");
+    ++bad;
+  };
+  look(x.x);
+  look(x.y);
+  look(x.z);
+  look(x.w);
+  return bad;
+}
+
+// What is missing of the k entries of a list that not enough were finite for,
+// and that: by the first of those who filled it.
+__device__ inline void report_bad(Work& w, unsigned bad, unsigned missing) {
+  atomicAdd(&w.nonfinite, static_cast<unsigned long long>(bad));
+  if (missing == 0) return;
+  atomicAdd(&w.missing, static_cast<unsigned long long>(missing));
+}
+
+// One contiguous row that has been accumulated, by a team.
+template <class Team, unsigned kQuads>
+__device__ __forceinline__ void select_flat_row(const SelectArgs& a,
+                                                const Segment& s, Work& w,
+                                                float4 (&x)[kQuads],
+                                                std::uint64_t row) {
+  const auto quads = static_cast<std::uint32_t>(s.task.rows.length / 4);
+  auto* r4 = reinterpret_cast<float4*>(s.task.memory) + row * quads;
+  const auto quad = [](unsigned j) { return j * Team::kSize + Team::id(); };
+  std::uint32_t highest = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kQuads; ++j) {
+    const std::uint32_t high = high_key(x[j]) + 1;
+    if (quad(j) < quads) highest = max_of(highest, high);
+  }
+  unsigned bad = 0;
+  if (Team::most(highest) > kInfKey) {
+    highest = 0;
+#pragma unroll
+    for (unsigned j = 0; j < kQuads; ++j) {
+      if (quad(j) >= quads) continue;
+      bad += hide_bad(x[j]);
+#pragma unroll
+      for (unsigned c = 0; c < 4; ++c) {
+        const float v = element(x[j], c);
+        if (v == v) highest = max_of(highest, magnitude_key(v) + 1);
+      }
+    }
+    bad = Team::sum(bad);
+  }
+  // All of it first: what is taken is cleared behind it.
+#pragma unroll
+  for (unsigned j = 0; j < kQuads; ++j) {
+    if (quad(j) >= quads) continue;
+    if (bad == 0) {
+      r4[quad(j)] = x[j];
+    } else {
+      store_finite(r4 + quad(j), x[j]);
+    }
+  }
+  Team::sync();
+  const auto most = static_cast<unsigned>(s.task.rows.k);
+  const unsigned k = min_of(most, 4 * quads - bad);
+  Entry* out = a.candidates + s.row_slots + row * most;
+  const auto index = s.task.base + static_cast<std::uint32_t>(row * quads * 4);
+  auto* single = reinterpret_cast<float*>(r4);
+  const auto at = [&](unsigned j) { return element(x[j / 4], j % 4); };
+  const auto place = [&](unsigned j) { return 4 * quad(j / 4) + j % 4; };
+  const auto take = [&](unsigned order, std::uint32_t where, float value) {
+    out[order] = {index + where, value};
+    single[where] = 0;
+  };
+  const auto value = [&](std::uint32_t where) { return single[where]; };
+  if (k > 0 &&
+      !take_few<Team, 4 * kQuads>(at, place, value, highest, k, take)) {
+    take_many<Team, 4 * kQuads, 4>(at, place, highest, k, take);
+  }
+  if (bad == 0) return;
+  for (unsigned e = k + Team::id(); e < most; e += Team::kSize) {
+    out[e] = {kNoEntry, 0};
+  }
+  if (Team::id() == 0) report_bad(w, bad, most - k);
+}
+
+// kRows contiguous rows of at most 4 * kQuads elements a member, from `row` on.
+template <class Team, unsigned kQuads, unsigned kRows>
+__device__ __forceinline__ void select_flat_rows(const SelectArgs& a,
+                                                 std::uint32_t segment,
+                                                 std::uint64_t row) {
+  const Segment& s = a.segments[segment];
+  const auto quads = static_cast<std::uint32_t>(s.task.rows.length / 4);
+  const auto* g4 = reinterpret_cast<const float4*>(s.task.gradient);
+  const auto* r4 = reinterpret_cast<const float4*>(s.task.memory);
+  float4 x[kRows][kQuads];
+#pragma unroll
+  for (unsigned i = 0; i < kRows; ++i) {
+#pragma unroll
+    for (unsigned j = 0; j < kQuads; ++j) {
+      const std::uint32_t quad = j * Team::kSize + Team::id();
+      const std::uint64_t at = (row + i) * quads + quad;
+      const bool there = quad < quads && row + i < s.task.rows.slabs;
+      x[i][j] = there ? accumulated(a, g4[at], r4[at]) : no_quad();
+    }
+  }
+#pragma unroll
+  for (unsigned i = 0; i < kRows; ++i) {
+    if (row + i >= s.task.rows.slabs) break;
+    select_flat_row<Team>(a, s, a.works[segment], x[i], row + i);
+  }
+}
+
+// A unit of short contiguous rows, of which each warp takes some.
+__device__ inline void select_by_warps(const SelectArgs& a,
+                                       std::uint32_t segment,
+                                       std::uint64_t unit) {
+  const RowGeometry& rows = a.segments[segment].task.rows;
+  const std::uint64_t row =
+      (unit * kWarps + warp()) * rows_per_warp(rows.length);
+  if (row >= rows.slabs) return;
+  if (rows.length <= 128) {
+    select_flat_rows<WarpTeam, 1, 4>(a, segment, row);
+  } else if (rows.length <= 256) {
+    select_flat_rows<WarpTeam, 2, 2>(a, segment, row);
+  } else if (rows.length <= 512) {
+    select_flat_rows<WarpTeam, 4, 1>(a, segment, row);
+  } else if (rows.length <= 768) {
+    select_flat_rows<WarpTeam, 6, 1>(a, segment, row);
+  } else {
+    select_flat_rows<WarpTeam, 8, 1>(a, segment, row);
+  }
+}
+
+// A longer one.
+__device__ inline void select_by_block(const SelectArgs& a,
+                                       std::uint32_t segment,
+                                       std::uint64_t row) {
+  const std::uint64_t length = a.segments[segment].task.rows.length;
+  if (length <= 2048) {
+    select_flat_rows<BlockTeam, 2, 1>(a, segment, row);
+  } else if (length <= 4096) {
+    select_flat_rows<BlockTeam, 4, 1>(a, segment, row);
+  } else {
+    select_flat_rows<BlockTeam, 8, 1>(a, segment, row);
+  }
+}
+
+// Slabs in shared memory: their elements, NaN where they are not finite, and a
+// bit for each that is selected, from a word of its own on for every slab.
+struct SlabRoom {
+  alignas(16) float values[kSlabRoom];
+  std::uint32_t bits[kSlabRoom / 32 + kWarps];
+  std::uint32_t bad[kWarps];
+};
+
+// The row of a slab that begins at its element `first`, of at most 32 * kEach.
+// By one warp.
+template <unsigned kEach>
+__device__ __forceinline__ void select_slab_row(const RowGeometry& rows,
+                                                std::uint32_t first,
+                                                const float* values,
+                                                std::uint32_t* bits) {
+  const auto length = static_cast<std::uint32_t>(rows.length);
+  const auto stride = static_cast<std::uint32_t>(rows.stride);
+  float x[kEach];
+  std::uint32_t highest = 0;
+  unsigned finite = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kEach; ++j) {
+    const std::uint32_t i = j * 32 + lane();
+    x[j] = i < length ? values[first + i * stride] : __builtin_nanf("");
+    if (x[j] != x[j]) continue;
+    highest = max_of(highest, magnitude_key(x[j]) + 1);
+    ++finite;
+  }
+  const auto k = min_of(static_cast<unsigned>(rows.k),
+                        __reduce_add_sync(kAll, finite));
+  if (k == 0) return;
+  const auto at = [&](unsigned j) { return x[j]; };
+  const auto place = [&](unsigned j) {
+    return first + (j * 32 + lane()) * stride;
+  };
+  const auto value = [&](std::uint32_t where) { return values[where]; };
+  const auto take = [&](unsigned, std::uint32_t where, float) {
+    atomicOr(bits + where / 32, 1U << (where % 32));
+  };
+  if (!take_few<WarpTeam, kEach>(at, place, value, highest, k, take)) {
+    take_many<WarpTeam, kEach, 1>(at, place, highest, k, take);
+  }
+}
+
+// Accumulates `count` elements from `begin` on to the memory and to `room`.
+__device__ inline void load_slabs(const SelectArgs& a, const Segment& s,
+                                  std::uint64_t begin, std::uint32_t count,
+                                  std::uint32_t size, SlabRoom& room) {
+  const auto* g4 = reinterpret_cast<const float4*>(s.task.gradient + begin);
+  auto* r4 = reinterpret_cast<float4*>(s.task.memory + begin);
+  auto* to = reinterpret_cast<float4*>(room.values);
+  constexpr unsigned kAhead = 4;
+  for (std::uint32_t from = threadIdx.x; from < count / 4;
+       from += kAhead * kThreads) {
+    float4 x[kAhead];
+#pragma unroll
+    for (unsigned j = 0; j < kAhead; ++j) {
+      const std::uint32_t quad = from + j * kThreads;
+      if (quad < count / 4) x[j] = accumulated(a, g4[quad], r4[quad]);
+    }
+#pragma unroll
+    for (unsigned j = 0; j < kAhead; ++j) {
+      const std::uint32_t quad = from + j * kThreads;
+      if (quad >= count / 4) break;
+      if (high_key(x[j]) < kInfKey) {
+        r4[quad] = x[j];
+      } else {
+        for (unsigned c = 0; c < 4; ++c) {
+          if (magnitude_key(element(x[j], c)) < kInfKey) continue;
+          atomicAdd(room.bad + (4 * quad + c) / size, 1U);
+        }
+        hide_bad(x[j]);
+        store_finite(r4 + quad, x[j]);
+      }
+      to[quad] = x[j];
+    }
+  }
+}
+
+// The selected entries of a slab, in order; by one warp. They leave the memory,
+// which begins at the slab. Returns how many there are.
+__device__ inline unsigned list_slab(std::uint32_t index, std::uint32_t words,
+                                     const std::uint32_t* bits,
+                                     const float* values, float* memory,
+                                     Entry* out) {
+  unsigned done = 0;
+  for (std::uint32_t at = 0; at < words; at += 32) {
+    const std::uint32_t i = at + lane();
+    std::uint32_t word = i < words ? bits[i] : 0;
+    unsigned total = 0;
+    unsigned o =
+        done + warp_before(static_cast<unsigned>(__popc(word)), &total);
+    for (; word != 0; word &= word - 1) {
+      const std::uint32_t place =
+          i * 32 + static_cast<unsigned>(__ffs(word)) - 1;
+      out[o++] = {index + place, values[place]};
+      memory[place] = 0;
+    }
+    done += total;
+  }
+  return done;
+}
+
+// Some slabs of interleaved rows. By one block.
+__device__ inline void select_slabs(const SelectArgs& a, std::uint32_t segment,
+                                    std::uint64_t unit) {
+  __shared__ SlabRoom room;
+  const Segment& s = a.segments[segment];
+  const RowGeometry& rows = s.task.rows;
+  const std::uint32_t size = slab_size(rows);
+  const std::uint32_t words = (size + 31) / 32;
+  const std::uint64_t first =
+      unit * slabs_at_a_time(rows, Lists::kSlabs);
+  const auto slabs = static_cast<std::uint32_t>(min_of<std::uint64_t>(
+      slabs_at_a_time(rows, Lists::kSlabs), rows.slabs - first));
+  __syncthreads();  // the last unit's are done with
+  for (unsigned i = threadIdx.x; i < slabs * words; i += kThreads) {
+    room.bits[i] = 0;
+  }
+  if (threadIdx.x < kWarps) room.bad[threadIdx.x] = 0;
+  __syncthreads();
+  load_slabs(a, s, first * size, slabs * size, size, room);
+  __syncthreads();
+  const auto stride = static_cast<std::uint32_t>(rows.stride);
+  for (std::uint32_t row = warp(); row < slabs * stride; row += kWarps) {
+    const std::uint32_t slab = row / stride;
+    const float* values = room.values + slab * size;
+    std::uint32_t* bits = room.bits + slab * words;
+    if (rows.length <= 128) {
+      select_slab_row<4>(rows, row % stride, values, bits);
+    } else if (rows.length <= 512) {
+      select_slab_row<16>(rows, row % stride, values, bits);
+    } else {
+      select_slab_row<32>(rows, row % stride, values, bits);
+    }
+  }
+  __syncthreads();
+  if (warp() >= slabs) return;
+  const std::uint64_t slab = first + warp();
+  const auto most = static_cast<unsigned>(rows.k) * stride;
+  Entry* out = a.candidates + s.row_slots + slab * most;
+  const unsigned taken =
+      list_slab(s.task.base + static_cast<std::uint32_t>(slab * size), words,
+                room.bits + warp() * words, room.values + warp() * size,
+                s.task.memory + slab * size, out);
+  const unsigned bad = room.bad[warp()];
+  if (bad == 0) return;
+  for (unsigned e = taken + lane(); e < most; e += 32) out[e] = {kNoEntry, 0};
+  if (lane() == 0) report_bad(a.works[segment], bad, most - taken);
+}
+
+}  // namespace sluice::cuda
