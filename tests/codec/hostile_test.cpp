@@ -10,14 +10,6 @@
 namespace sluice::testing {
 namespace {
 
-constexpr std::size_t kHead = sizeof(WireHeader) + sizeof(WirePart);
-
-// A valid checksum around whatever the test does to it.
-void seal(Bytes& bytes) {
-  const std::uint32_t sum = cpu::wire::checksum(bytes);
-  std::memcpy(bytes.data() + offsetof(WireHeader, checksum), &sum, sizeof(sum));
-}
-
 class Hostile : public ::testing::Test {
  protected:
   static Bytes message(IndexForm form = IndexForm::kEliasFano) {

@@ -329,12 +329,6 @@ std::vector<std::pair<Bytes, List>> small_messages() {
   return out;
 }
 
-void seal(Bytes& bytes) {
-  if (bytes.size() < sizeof(WireHeader)) return;
-  const std::uint32_t sum = cpu::wire::checksum(bytes);
-  std::memcpy(bytes.data() + offsetof(WireHeader, checksum), &sum, sizeof(sum));
-}
-
 // Each byte in turn, with and now and then without a checksum that says that it
 // is right.
 TEST_P(WireOnDevices, SeesWhatTheCpuSeesInADamagedMessage) {
@@ -410,7 +404,6 @@ TEST_P(WireOnDevices, SeesWhatTheCpuSeesInTilesOutOfOrder) {
   for (const double density : {0.01, 0.1}) {
     const List list = selected("tile", {{64, 128}}, density);
     const Bytes whole = encode(list, forced(IndexForm::kRows));
-    constexpr std::size_t kHead = sizeof(WireHeader) + sizeof(WirePart);
     const std::size_t entries = list.indices.size();
     const auto position = [&](const Bytes& bytes, std::size_t e) {
       std::uint64_t bits = 0;

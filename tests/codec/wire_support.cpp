@@ -173,4 +173,11 @@ std::vector<WirePart> parts_of(const Bytes& message) {
   return parts;
 }
 
+void seal(Bytes& message) {
+  if (message.size() < sizeof(WireHeader)) return;
+  const std::uint32_t sum = cpu::wire::checksum(message);
+  std::memcpy(message.data() + offsetof(WireHeader, checksum), &sum,
+              sizeof(sum));
+}
+
 }  // namespace sluice::testing

@@ -49,5 +49,10 @@ WireError decode(const Bytes& bytes, std::span<const SegmentForm> segments,
                  std::size_t capacity, List& out, std::string_view isa = "");
 
 std::vector<WirePart> parts_of(const Bytes& message);
+// Where the first section of a message of one part is.
+inline constexpr std::size_t kHead = sizeof(WireHeader) + sizeof(WirePart);
+
+// Gives it a valid checksum, whatever a test has done to it.
+void seal(Bytes& message);
 
 }  // namespace sluice::testing
