@@ -80,6 +80,23 @@ TEST_P(ExactSelection, TopkResolvesNarrowRanges) {
   EXPECT_EQ(rig.step(g, 0.01).indices, reference_topk(g, kSize / 100));
 }
 
+// The cut and what lies above the bracket differ by less than a bin of those
+// that a device counts.
+TEST_P(ExactSelection, TopkCutsAtTheTopOfItsBracket) {
+  constexpr std::size_t kSize = 20'000;
+  constexpr std::size_t kSelected = 100;
+  for (const std::size_t near : {120, 183, 500}) {
+    std::vector<float> g = gaussian(kSize, 1, 0.1F);
+    for (std::size_t i = 0; i < near; ++i) {
+      const std::uint32_t key =
+          magnitude_key(2.0F) + static_cast<std::uint32_t>(i);
+      g[i * 7919 % kSize] = i % 2 == 0 ? key_value(key) : -key_value(key);
+    }
+    Rig rig(rig_options("topk", {{kSize}}, GetParam()));
+    EXPECT_EQ(rig.step(g, 0.005).indices, reference_topk(g, kSelected)) << near;
+  }
+}
+
 std::vector<std::uint32_t> reference_rows(std::span<const float> x,
                                           const RowGeometry& rows) {
   std::vector<std::uint32_t> all;

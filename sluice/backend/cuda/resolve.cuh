@@ -162,6 +162,7 @@ __device__ inline void begin_resolve(Work& w) {
   w.unresolved = 1;
   if (count > w.high) {  // inside the bracket, whose bins have been counted
     w.base = w.bracket.lo;
+    w.width = w.bracket.hi - w.bracket.lo;
     w.rank = count - w.high;
     w.counted = 1;
     return;
@@ -179,9 +180,11 @@ __device__ inline void resolve_step(const SelectArgs& a,
   const Found found =
       find_bin(a.cut_bins + std::size_t{segment} * kCutBins, kCutBins, w.rank);
   if (threadIdx.x != 0) return;
-  w.base += found.bin << w.shift;
+  const std::uint32_t skipped = found.bin << w.shift;
+  w.base += skipped;
   w.rank -= found.above;
-  w.width = 1U << w.shift;
+  // The last bin may reach past what was counted.
+  w.width = min_of(1U << w.shift, w.width - skipped);
   if (w.shift > 0 && found.inside > kFew) {
     w.shift = w.shift > 11 ? w.shift - 11 : 0;
     return;
