@@ -240,7 +240,7 @@ enum cudaMemcpyKind {
 };
 enum cudaDeviceAttr {
   cudaDevAttrMultiProcessorCount,
-  cudaDevAttrCooperativeLaunch
+  cudaDevAttrComputeCapabilityMajor
 };
 
 template <class T>
@@ -283,7 +283,7 @@ inline cudaError_t cudaGetDeviceCount(int* count) {
 }
 inline cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr what,
                                           int) {
-  *value = what == cudaDevAttrMultiProcessorCount ? 2 : 1;
+  *value = what == cudaDevAttrMultiProcessorCount ? 2 : 9;
   return cudaSuccess;
 }
 template <class F>

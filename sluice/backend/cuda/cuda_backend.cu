@@ -293,13 +293,13 @@ std::string cuda_problem(int device) {
     return concat("[cuda] device must be below ", count,
                   ", the GPUs that this process sees, got ", device);
   }
-  int cooperative = 0;
-  if (cudaDeviceGetAttribute(&cooperative, cudaDevAttrCooperativeLaunch,
-                             device) != cudaSuccess ||
-      cooperative == 0) {
+  int major = 0;
+  const cudaError_t asked =
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
+  if (asked != cudaSuccess || major < 8) {
     return concat("[cuda] GPU ", device,
-                  " cannot run cooperative kernels; it must be of compute "
-                  "capability 7.0 or later");
+                  " must be of compute capability 8.0 (A100) or later, got ",
+                  major, ".x");
   }
   return {};
 }

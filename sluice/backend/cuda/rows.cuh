@@ -127,7 +127,8 @@ __device__ __forceinline__ void take_in(const Source& source,
 }
 
 // Where the mass of a group that has no memory goes: the tile of its first
-// element has a sum of its own, and groups add to it one by one.
+// element has a sum of its own, to which groups add in any order: of `lost`,
+// and of nothing else, last bits may differ from run to run.
 __device__ inline void add_mass(const SelectArgs& a, std::uint32_t segment,
                                 std::uint64_t at, double mass) {
   atomicAdd(a.tile_mass + a.first_tiles[segment] + at / kTile, mass);

@@ -116,18 +116,18 @@ __device__ inline std::uint64_t chunks_of(const Sample& sample) {
   return (sample.count + kChunk - 1) / kChunk;
 }
 
-// A large sample, by all blocks. Each counts by itself first: few bins hold
-// most.
-__device__ inline void sample_large(const SelectArgs& a,
-                                    std::uint32_t segment) {
-  const std::uint32_t warps = gridDim.x * kWarps;
+// A large sample, by `blocks` blocks, of which this is the rank-th. Each counts
+// by itself first: few bins hold most.
+__device__ inline void sample_large(const SelectArgs& a, std::uint32_t segment,
+                                    std::uint32_t rank, std::uint32_t blocks) {
+  const std::uint32_t warps = blocks * kWarps;
   const Sample sample(a.works[segment].query, a.segments[segment].task.facts);
   std::uint32_t* counts = shared_words();
   for (unsigned b = threadIdx.x; b < kHistogramBins; b += kThreads) {
     counts[b] = 0;
   }
   __syncthreads();
-  for (std::uint64_t c = warp() * gridDim.x + blockIdx.x; c < chunks_of(sample);
+  for (std::uint64_t c = warp() * blocks + rank; c < chunks_of(sample);
        c += warps) {
     sample_chunk(a, segment, sample, c, counts);
   }
@@ -167,8 +167,16 @@ __device__ inline void sample_some(const SelectArgs& a, std::uint32_t base) {
     sample_chunk(a, base + i, sample, c - firsts[i],
                  a.sample_bins + std::size_t{base + i} * kHistogramBins);
   }
+  // Large ones by teams of blocks, side by side.
+  std::uint32_t many = 0;
+  for (std::uint32_t i = 0; i < count; ++i) many += large[i] ? 1U : 0U;
+  const std::uint32_t teams = max_of(1U, min_of(many, gridDim.x / 8));
+  const std::uint32_t team = blockIdx.x % teams;
+  std::uint32_t seen = 0;
   for (std::uint32_t i = 0; i < count; ++i) {
-    if (large[i]) sample_large(a, base + i);
+    if (!large[i] || seen++ % teams != team) continue;
+    sample_large(a, base + i, blockIdx.x / teams,
+                 (gridDim.x - team + teams - 1) / teams);
   }
   __syncthreads();
 }

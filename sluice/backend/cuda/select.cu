@@ -77,8 +77,10 @@ __device__ __noinline__ void find_brackets(const SelectArgs& a,
                                            std::uint32_t*& flag) {
   do {
     sample_all(a);
+    // Before any block can propose, which may ask anew.
+    const bool spread = any_spread(a);
     grid.sync();
-    if (any_spread(a)) {
+    if (spread) {
       for_segments(a, [&](std::uint32_t s) {
         if (is_spread(a, s)) locate(a, s);
       });

@@ -72,7 +72,7 @@ __device__ inline bool set_position(const EncodeArgs& a, std::uint32_t s,
 }
 
 // What a warp has found of a part and not yet said.
-struct Found {
+struct Measured {
   std::uint32_t part = 0;
   std::uint64_t words = 0;
   std::uint64_t sample = 0;
@@ -95,7 +95,7 @@ struct Found {
 };
 
 __device__ inline void measure_unit(const EncodeArgs& a, const CodedPart& part,
-                                    std::uint64_t unit, Found& found) {
+                                    std::uint64_t unit, Measured& found) {
   const std::uint64_t b = unit - part.unit;
   const std::uint64_t first = part.entry + b * kPackBlock;
   const std::uint64_t end = min_of(first + kPackBlock, part.entry + part.count);
@@ -129,7 +129,7 @@ __device__ inline void measure(const EncodeArgs& a) {
   const std::uint64_t each = (units + warp_count() - 1) / warp_count();
   const std::uint64_t begin = warp_index() * each;
   const std::uint64_t end = min_of(begin + each, units);
-  Found found;
+  Measured found;
   for (std::uint64_t unit = begin; unit < end; ++unit) {
     // Empty parts share their number with the next one.
     const std::uint32_t p = last_at_most(
