@@ -22,9 +22,10 @@ SparseBlock::SparseBlock(Backend& backend, std::size_t dense_size,
 void SparseBlock::reserve(Backend& backend, std::size_t capacity) {
   valid_ = false;
   if (capacity <= capacity_ && indices_.data() != nullptr) return;
-  capacity_ = capacity;
+  capacity_ = 0;  // if there is not enough memory
   indices_ = backend.allocate(capacity * sizeof(std::uint32_t));
   values_ = backend.allocate(capacity * sizeof(float));
+  capacity_ = capacity;
 }
 
 Event SparseBlock::fetch(Backend& backend, Stream& stream) {

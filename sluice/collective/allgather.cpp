@@ -10,7 +10,7 @@ void DirectExchange::run(Communicator& comm, ExchangeContext& context,
   Backend& device = context.device();
   const std::size_t size = comm.size();
   by_link_ = context.link() != nullptr;
-  if (blocks_.size() != size) {
+  if (blocks_.size() != size || sizes_.data() == nullptr) {
     context.wait();
     blocks_.clear();
     for (std::size_t r = 0; r < size; ++r) {

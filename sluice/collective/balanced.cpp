@@ -63,7 +63,7 @@ void Balanced::commit(std::uint64_t selected) {
   selected_ = selected;
   u_ = last_u_;
   ++steps_;
-  exchange_.commit();
+  if (direct_) exchange_.commit();
 }
 
 std::vector<double> Balanced::save() const {

@@ -1,9 +1,12 @@
 #include "sluice/comm/device_link.h"
 
+// Nothing is exchanged of nothing, which need not have memory.
+
 namespace sluice {
 
 void DeviceLink::all_gather(Stream& stream, const void* mine, void* all,
                             std::size_t bytes) {
+  if (bytes == 0) return;
   enqueue_all_gather(stream, mine, all, bytes);
   const std::size_t others = comm_.size() - 1;
   count(others * bytes, others);
@@ -11,6 +14,7 @@ void DeviceLink::all_gather(Stream& stream, const void* mine, void* all,
 
 void DeviceLink::all_to_all(Stream& stream, const void* out, void* in,
                             std::size_t bytes) {
+  if (bytes == 0) return;
   enqueue_all_to_all(stream, out, in, bytes);
   const std::size_t others = comm_.size() - 1;
   count(others * bytes, others);
@@ -18,6 +22,7 @@ void DeviceLink::all_to_all(Stream& stream, const void* out, void* in,
 
 void DeviceLink::sum(Stream& stream, const float* in, float* out,
                      std::size_t n) {
+  if (n == 0) return;
   enqueue_sum(stream, in, out, n);
   const std::size_t others = comm_.size() - 1;
   count(2 * n * sizeof(float) * others / comm_.size(), 2 * others);

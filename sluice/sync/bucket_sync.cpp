@@ -58,6 +58,7 @@ void BucketSync::exchange(Communicator& comm, ExchangeContext& context,
 }
 
 void BucketSync::commit(ExchangeContext& context, std::uint64_t selected) {
+  if (!staged_) return;  // an error came in the middle of a commit
   on_commit(context);
   collective_->commit(selected);
   staged_ = false;

@@ -1,5 +1,6 @@
 #include "sluice/sync/gradient_sync.h"
 
+#include <array>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -319,6 +320,7 @@ class GradientSync::Impl {
       for (std::size_t b = 0; b < buckets_.size(); ++b) {
         if (!wait_for_selection(b)) return false;
         exchange(b);
+        bound_pending(b);
       }
       // The one time in a step that the host asks for what the device found.
       context_.wait();
@@ -367,6 +369,15 @@ class GradientSync::Impl {
     buckets_[b]->apply(context_, comm_.size());
     record("apply", b, exchanged);
     if (options_.link == nullptr) tell_applied(b);
+  }
+
+  // Behind an exchange that waits for another rank a launch blocks, with no
+  // deadline, once about a thousand are pending.
+  void bound_pending(std::size_t b) {
+    if (options_.link == nullptr) return;
+    Event& oldest = pending_[b % pending_.size()];
+    options_.link->wait(oldest);
+    oldest = backend_.record(context_.stream());
   }
 
   void decide() {
@@ -473,6 +484,7 @@ class GradientSync::Impl {
   std::vector<std::unique_ptr<BucketSync>> buckets_;
   std::vector<std::size_t> bucket_of_;
   std::vector<std::size_t> again_;  // buckets to exchange once more
+  std::array<Event, 8> pending_;    // of the last buckets, with a link
 
   std::mutex mutex_;
   std::condition_variable changed_;

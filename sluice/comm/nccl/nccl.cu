@@ -47,8 +47,12 @@ Facts own_facts(int device, std::string problem) {
   Facts facts;
   if (problem.empty()) problem = cuda_problem(device);
   if (problem.empty()) problem = nccl::api().problem;
+  try {
+    if (problem.empty()) put(facts.gpu, uuid_of(device));
+  } catch (const std::exception& e) {
+    problem = e.what();  // the others are waiting for it
+  }
   put(facts.problem, problem);
-  if (problem.empty()) put(facts.gpu, uuid_of(device));
   facts.version = nccl::api().version;
   const char* shares = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
   facts.shares = shares != nullptr && std::string(shares) == "1" ? 1 : 0;
@@ -137,14 +141,13 @@ class NcclLink final : public DeviceLink {
     const auto* from = static_cast<const std::byte*>(out);
     auto* to = static_cast<std::byte*>(in);
     const cudaStream_t handle = cuda::as_cuda(stream).handle;
-    api_.group_start();
+    nccl::Communicator* const nccl = connected();
+    settle(api_.group_start());
     for (std::size_t r = 0; r < comm_.size(); ++r) {
       const int peer = static_cast<int>(r);
       // What goes wrong here, the group's end tells.
-      api_.send(from + r * bytes, bytes, nccl::kUint8, peer, connected(),
-                handle);
-      api_.receive(to + r * bytes, bytes, nccl::kUint8, peer, connected(),
-                   handle);
+      api_.send(from + r * bytes, bytes, nccl::kUint8, peer, nccl, handle);
+      api_.receive(to + r * bytes, bytes, nccl::kUint8, peer, nccl, handle);
     }
     settle(api_.group_end());
   }
