@@ -40,9 +40,10 @@ constexpr auto kListen = std::chrono::milliseconds(200);
 // A rank that finds itself this much later was paused, whatever the timeout.
 constexpr auto kLeastPause = std::chrono::seconds(1);
 // Who waits for a device, which does not call, looks this many times at once,
-// and then after naps.
+// and then after naps that may grow with the wait; engines may cut them short.
 constexpr int kLooks = 100;
-constexpr auto kNap = std::chrono::microseconds(50);
+constexpr Engine::Clock::duration kShortNap = std::chrono::microseconds(50);
+constexpr Engine::Clock::duration kLongNap = std::chrono::milliseconds(10);
 // Of other ranks' frames that come while a rank listens.
 constexpr std::size_t kHeardAhead = 8;
 
@@ -313,15 +314,17 @@ void Communicator::wait_until(const std::function<bool()>& done,
                          "others in ",
                          place(step_), where, "\n"));
   }
-  looked_ = now();
-  listen_at_ = looked_ + kListen;
+  const auto start = now();
+  looked_ = start;
+  listen_at_ = start + kListen;
   int looks = 0;
   do {
     if (late()) give_up(where);
     if (++looks < kLooks) {
       std::this_thread::yield();
     } else {
-      engine_->idle(now() + kNap);
+      engine_->idle(now() +
+                    std::clamp((now() - start) / 256, kShortNap, kLongNap));
     }
   } while (!done());
   if (wait_note.wanted) wait_note.set("");
