@@ -446,8 +446,7 @@ __device__ inline void emit_all(const SelectArgs& a) {
   }
   for (std::uint32_t at = range.begin; at < range.end;) {
     const std::uint32_t end = min_of(range.end, a.first_tiles[segment + 1]);
-    const Cut* cut =
-        a.works[segment].few != 0 ? &cut_few(a, segment) : nullptr;
+    const Cut* cut = a.works[segment].few != 0 ? &cut_few(a, segment) : nullptr;
     for (std::uint32_t t = at + warp(); t < end; t += kWarps) {
       emit_tile(a, segment, t, start, carry, cut);
     }

@@ -129,8 +129,8 @@ __device__ __forceinline__ bool take_few(At&& at, Place&& place, Value&& value,
     unsigned before = 0;
     for (unsigned j = 0; j < reached; ++j) {
       const Listed other = list[j];
-      const bool first = other.key > mine.key || (other.key == mine.key &&
-                                                  other.place < mine.place);
+      const bool first = other.key > mine.key ||
+                         (other.key == mine.key && other.place < mine.place);
       before += first ? 1U : 0U;
     }
     taken = before < k;
@@ -392,8 +392,8 @@ __device__ __forceinline__ void select_slab_row(const RowGeometry& rows,
     highest = max_of(highest, magnitude_key(x[j]) + 1);
     ++finite;
   }
-  const auto k = min_of(static_cast<unsigned>(rows.k),
-                        __reduce_add_sync(kAll, finite));
+  const auto k =
+      min_of(static_cast<unsigned>(rows.k), __reduce_add_sync(kAll, finite));
   if (k == 0) return;
   const auto at = [&](unsigned j) { return x[j]; };
   const auto place = [&](unsigned j) {
@@ -475,8 +475,7 @@ __device__ inline void select_slabs(const SelectArgs& a, std::uint32_t segment,
   const RowGeometry& rows = s.task.rows;
   const std::uint32_t size = slab_size(rows);
   const std::uint32_t words = (size + 31) / 32;
-  const std::uint64_t first =
-      unit * slabs_at_a_time(rows, Lists::kSlabs);
+  const std::uint64_t first = unit * slabs_at_a_time(rows, Lists::kSlabs);
   const auto slabs = static_cast<std::uint32_t>(min_of<std::uint64_t>(
       slabs_at_a_time(rows, Lists::kSlabs), rows.slabs - first));
   __syncthreads();  // the last unit's are done with

@@ -243,8 +243,8 @@ __device__ inline void locate(const SelectArgs& a, std::uint32_t segment) {
       a.sample_bins + std::size_t{segment} * kHistogramBins;
   for (unsigned r = 0; r < kRanks; ++r) {
     const std::uint64_t rank = w.query.ranks[r];
-    const Found at = rank > 0 ? find_bin(histogram, kHistogramBins, rank)
-                              : Found{};
+    const Found at =
+        rank > 0 ? find_bin(histogram, kHistogramBins, rank) : Found{};
     if (threadIdx.x != 0) continue;
     w.ranked[r] = {};
     if (!at.found) continue;
@@ -464,9 +464,8 @@ __device__ inline std::uint32_t search_few(const std::uint32_t* keys,
 #pragma unroll
     for (unsigned j = 0; j < kBatch; ++j) {
       if (from + j * kThreads >= whole) break;
-      const unsigned some =
-          static_cast<unsigned>(inside(k[j].x)) + inside(k[j].y) +
-          inside(k[j].z) + inside(k[j].w);
+      const unsigned some = static_cast<unsigned>(inside(k[j].x)) +
+                            inside(k[j].y) + inside(k[j].z) + inside(k[j].w);
       if (some == 0) continue;
       std::uint32_t at = atomicAdd(&listed, some);
       add(k[j].x, at);
@@ -526,9 +525,9 @@ __device__ inline void sample_keys(const SelectArgs& a, std::uint32_t segment,
       answer.keys[r] = search_few(a.ranked + s.ranked + r * kListed,
                                   ranked.gathered, ranked);
     } else {
-      answer.keys[r] = search_few(
-          a.keys + s.keys, static_cast<std::uint32_t>(stored_keys(s, w)),
-          ranked);
+      answer.keys[r] =
+          search_few(a.keys + s.keys,
+                     static_cast<std::uint32_t>(stored_keys(s, w)), ranked);
     }
   }
 }

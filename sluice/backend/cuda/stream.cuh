@@ -299,10 +299,9 @@ __device__ __forceinline__ std::uint32_t walk_quads(TileWalk& t) {
 #pragma unroll
     for (unsigned j = 0; j < kRowsAhead; ++j) {
       const std::uint32_t quad = row + j * kRowQuads + lane();
-      x[j] = make_float4(beta * x[j].x + gamma * g[j].x,
-                         beta * x[j].y + gamma * g[j].y,
-                         beta * x[j].z + gamma * g[j].z,
-                         beta * x[j].w + gamma * g[j].w);
+      x[j] = make_float4(
+          beta * x[j].x + gamma * g[j].x, beta * x[j].y + gamma * g[j].y,
+          beta * x[j].z + gamma * g[j].z, beta * x[j].w + gamma * g[j].w);
       if (__any_sync(kAll, high_key(x[j]) >= t.bracket.lo) &&
           !note_quads(t, quad, quad < quads, x[j])) {
         stopped = 4 * (quad - lane());
@@ -381,8 +380,8 @@ __device__ inline std::uint32_t elements_in(const SelectArgs& a,
                                             std::uint32_t tile) {
   const std::uint64_t begin =
       std::uint64_t{tile - a.first_tiles[segment]} * kTile;
-  return static_cast<std::uint32_t>(min_of<std::uint64_t>(
-      kTile, a.segments[segment].task.facts.n - begin));
+  return static_cast<std::uint32_t>(
+      min_of<std::uint64_t>(kTile, a.segments[segment].task.facts.n - begin));
 }
 
 __device__ inline TileWalk walk_of(const SelectArgs& a, std::uint32_t segment,
@@ -419,9 +418,8 @@ __device__ inline TileWalk walk_of(const SelectArgs& a, std::uint32_t segment,
 
 // One tile of a segment that looks for a threshold, in the first pass. By one
 // warp.
-__device__ inline void stream_common(const SelectArgs& a,
-                                     std::uint32_t segment, std::uint32_t tile,
-                                     Totals& totals) {
+__device__ inline void stream_common(const SelectArgs& a, std::uint32_t segment,
+                                     std::uint32_t tile, Totals& totals) {
   TileWalk t = walk_of(a, segment, tile);
   const std::uint32_t walked = is_common(t) ? walk_quads(t) : 0;
   if (lane() != 0) return;
