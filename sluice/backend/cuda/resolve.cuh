@@ -302,6 +302,14 @@ __device__ inline Range range_of(const SelectArgs& a, std::uint32_t block) {
                                      blocks)};
 }
 
+// Of them, those that a warp does.
+__device__ inline Range range_of_warp(const SelectArgs& a) {
+  const Range range = range_of(a, blockIdx.x);
+  const std::uint32_t tiles = range.end - range.begin;
+  return {range.begin + tiles * warp() / kWarps,
+          range.begin + tiles * (warp() + 1) / kWarps};
+}
+
 // The next level of bins for the cuts that need one. Blocks count by themselves
 // first: few bins hold most.
 __device__ inline void count_bins(const SelectArgs& a) {

@@ -258,7 +258,7 @@ __global__ void __launch_bounds__(kThreads, 4)
     finish_kernel(const __grid_constant__ SelectArgs a) {
   const Grid grid = cooperative_groups::this_grid();
   if (a.thresholds) find_cuts(a, grid);
-  count_tiles(a);
+  count_all(a);
   grid.sync();
   emit_all(a);
   if (reporters(a) == 0) {
@@ -440,7 +440,7 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
 
   a.tile = tile_.grow<Tile>(a.tiles);
   a.tile_mass = a.measures_lost ? tile_mass_.grow<double>(a.tiles) : nullptr;
-  a.tails = tails_.grow<std::uint64_t>(2 * finish_blocks_);
+  a.tails = tails_.grow<Taken>(finish_blocks_);
   a.candidates = candidates_.grow<Entry>(sizes_.candidates);
   a.few = few_.grow<Entry>(count * kFew);
   a.keys = keys_.grow<std::uint32_t>(sizes_.keys);

@@ -94,11 +94,15 @@ struct Tile {
   std::uint32_t ties = 0;
   std::uint32_t bad = 0;     // not finite, in the first round
   std::uint32_t walked = 0;  // elements that the first pass came to
-  std::uint32_t take = 0;    // above the cut; then, of the tiles before it
-  std::uint32_t at_cut = 0;  // likewise at the cut
   std::uint64_t offset = 0;  // of its candidates; kUnrecorded: nowhere
 };
 inline constexpr std::uint64_t kUnrecorded = ~std::uint64_t{0};
+
+// Entries above the cut of their segment and at it.
+struct Taken {
+  std::uint64_t above = 0;
+  std::uint64_t at_cut = 0;
+};
 
 struct alignas(8) Entry {
   std::uint32_t index = 0;  // in the bucket
@@ -124,8 +128,8 @@ struct SelectArgs {
   Work* next_works = nullptr;  // cleared for the next pass
   std::uint32_t next_count = 0;
   Tile* tile = nullptr;
-  double* tile_mass = nullptr;     // sum of |x|, where it is measured
-  std::uint64_t* tails = nullptr;  // take and at_cut of a block's last segment
+  double* tile_mass = nullptr;  // sum of |x|, where it is measured
+  Taken* tails = nullptr;       // what a block takes of its last segment
   Entry* candidates = nullptr;
   Entry* few = nullptr;  // kFew per segment
   std::uint32_t* keys = nullptr;
