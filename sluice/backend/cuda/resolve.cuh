@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sluice/backend/cuda/sampling.cuh"
+#include "sluice/backend/cuda/brackets.cuh"
 
 // From counts to the cut: verdicts, rounds, and the search for the key.
 

@@ -1,6 +1,7 @@
 #pragma once
 
-#include "sluice/backend/cuda/sampling.cuh"
+#include "sluice/backend/cuda/rank_search.cuh"
+#include "sluice/backend/cuda/source.cuh"
 
 // The k largest of every row or tile, of any shape. What is selected is marked
 // in a bitmap and collected later, so that rows may interleave.
@@ -142,27 +143,6 @@ __device__ __forceinline__ unsigned reach(const std::uint32_t (&keys)[kKeys],
 #pragma unroll
   for (unsigned j = 0; j < kKeys; ++j) count += keys[j] >= key ? 1U : 0U;
   return __reduce_add_sync(kAll, count);
-}
-
-// The smallest key of the k largest, between low, which at least k reach, and
-// top; and how many reach it. count(key): how many of the warp's do.
-template <class Count>
-__device__ __forceinline__ std::uint32_t bisect(Count&& count_of, unsigned k,
-                                                std::uint32_t low,
-                                                std::uint32_t top,
-                                                unsigned& at_low) {
-  std::uint32_t high = top + 1;
-  while (high - low > 1 && at_low != k) {
-    const std::uint32_t middle = low + (high - low) / 2;
-    const unsigned count = count_of(middle);
-    if (count >= k) {
-      low = middle;
-      at_low = count;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
 }
 
 // The k-th largest of a key per lane, k <= 32.

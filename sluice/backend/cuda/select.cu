@@ -19,10 +19,19 @@ constexpr unsigned kStreamBlocks = 3;
 // used once in a pass, since a block may be late to read it.
 constexpr unsigned kFlags = 256;
 
-// Of every segment in a phase by which blocks take segments in turn.
-template <class F>
-__device__ void for_segments(const SelectArgs& a, F&& f) {
-  for (std::uint32_t s = blockIdx.x; s < a.count; s += gridDim.x) f(s);
+__device__ void begin_segment(const SelectArgs& a, std::uint32_t i) {
+  const Segment& s = a.segments[i];
+  Work& w = a.works[i];
+  const bool some = s.task.facts.n > 0;
+  w.by_rows = s.task.kind == SelectKind::kRows || is_tiled(s.task) ? 1 : 0;
+  w.open = s.task.kind == SelectKind::kThreshold && some ? 1 : 0;
+  w.streaming = some ? 1 : 0;
+  if (w.open == 0) return;
+  w.query = ask_rule(a, i);
+  w.asking = 1;
+  if (!w.query.rows) return;
+  w.by_rows = 1;
+  w.open = w.asking = 0;
 }
 
 __device__ void begin(const SelectArgs& a) {
@@ -36,20 +45,11 @@ __device__ void begin(const SelectArgs& a) {
     for (std::uint32_t i = thread; i < a.tiles; i += threads)
       a.tile_mass[i] = 0;
   }
-  for (std::uint32_t i = thread; i < a.count; i += threads) {
-    const Segment& s = a.segments[i];
-    Work& w = a.works[i];
-    const bool some = s.task.facts.n > 0;
-    w.by_rows = s.task.kind == SelectKind::kRows || is_tiled(s.task) ? 1 : 0;
-    w.open = s.task.kind == SelectKind::kThreshold && some ? 1 : 0;
-    w.streaming = some ? 1 : 0;
-    if (w.open == 0) continue;
-    w.query = ask_rule(a, i);
-    w.asking = 1;
-    if (!w.query.rows) continue;
-    w.by_rows = 1;
-    w.open = w.asking = 0;
-  }
+  // Each by the block that goes on with it.
+  for_segments(a, [&](std::uint32_t i) {
+    if (threadIdx.x == 0) begin_segment(a, i);
+    __syncthreads();
+  });
 }
 
 // Marks the entries of segments that are lists.
@@ -66,46 +66,6 @@ __device__ void draw(const SelectArgs& a) {
       mark(a, s, permutation(j));
     }
   }
-}
-
-using Grid = cooperative_groups::grid_group;
-
-// Brackets for all segments that ask for one. A rule may answer its statistics
-// with "select exactly", which asks anew.
-__device__ __noinline__ void find_brackets(const SelectArgs& a,
-                                           const Grid& grid,
-                                           std::uint32_t*& flag) {
-  do {
-    sample_all(a);
-    // Before any block can propose, which may ask anew.
-    const bool spread = any_spread(a);
-    grid.sync();
-    if (spread) {
-      for_segments(a, [&](std::uint32_t s) {
-        if (is_spread(a, s)) locate(a, s);
-      });
-      grid.sync();
-      for (unsigned r = 0; r < kRanks; ++r) {
-        while (any_crowded(a, r)) {
-          count_crowded(a, r);
-          grid.sync();
-          for_segments(a, [&](std::uint32_t s) {
-            if (is_crowded(a, s, r)) narrow(a, s, r);
-            __syncthreads();
-          });
-          grid.sync();
-        }
-      }
-      gather_keys(a);
-      grid.sync();
-    }
-    ++flag;
-    for_segments(a, [&](std::uint32_t s) {
-      if (a.works[s].asking != 0) propose(a, s, flag);
-      __syncthreads();
-    });
-    grid.sync();
-  } while (*flag != 0);
 }
 
 // Another round for the segments whose brackets failed.
@@ -137,7 +97,6 @@ __global__ void __launch_bounds__(kThreads, 2)
   begin(a);
   if (a.draws) draw(a);
   if (!a.thresholds) return;
-  grid.sync();
   find_brackets(a, grid, flag);
 }
 
@@ -274,26 +233,27 @@ __global__ void __launch_bounds__(kThreads, 4)
   for_segments(a, [&](std::uint32_t s) { measure_lost(a, s); });
 }
 
-// Elements that a segment's queries look at, at most; and how many of their
-// keys are wanted.
-struct MostSampled {
+// Elements of the largest sample that a segment's queries look at together, and
+// what is wanted of it.
+struct LargestSample {
   std::uint64_t elements = 0;
   std::uint64_t keys = 0;
+  bool bins = false;
 };
 
-MostSampled most_sampled(const SegmentTask& task) {
-  MostSampled most;
+LargestSample largest_sample(const SegmentTask& task) {
+  LargestSample most;
   if (task.kind != SelectKind::kThreshold || task.facts.n == 0) return most;
   RuleState cold;
   const Query first = task.rule.ask({task.facts, task.rule.params, cold, 0});
   const std::uint64_t capacity = task.capacity;
   for (const Query& query :
        {first, exact_query(task.facts.n, std::max(task.facts.k, capacity))}) {
-    const std::uint64_t count = Sample(query, task.facts).count;
-    most.elements = std::max(most.elements, count);
-    if (wants_ranks(query)) {
-      most.keys = std::max(most.keys, count);
-    }
+    const Sample sample(query, task.facts);
+    if (!is_large(sample)) continue;
+    most.elements = std::max(most.elements, sample.count);
+    most.bins |= wants_bins(query);
+    if (wants_ranks(query)) most.keys = std::max(most.keys, sample.count);
   }
   return most;
 }
@@ -368,12 +328,14 @@ void Selector::plan(const SelectPass& pass) {
       s.spill = sizes_.candidates;
       sizes_.candidates += s.room;
     }
-    const MostSampled sampled = most_sampled(task);
+    const LargestSample sampled = largest_sample(task);
     s.keys = sizes_.keys;
     s.key_room = sampled.keys;
-    sizes_.keys += (sampled.keys + 3) / 4 * 4;  // read four at a time
+    sizes_.keys += sampled.keys;
+    s.sample_bins = sizes_.sample_bins;
+    if (sampled.bins) sizes_.sample_bins += kHistogramBins;
     s.ranked = sizes_.ranked;
-    if (sampled.keys > kSpread) sizes_.ranked += kRanks * kListed;
+    if (sampled.keys > 0) sizes_.ranked += kRanks * kListed;
     s.chunks = sizes_.chunks;
     sizes_.chunks += (sampled.elements + kChunk - 1) / kChunk;
     s.words = sizes_.words;
@@ -446,7 +408,7 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   a.keys = keys_.grow<std::uint32_t>(sizes_.keys);
   a.ranked = ranked_.grow<std::uint32_t>(sizes_.ranked);
   a.moments = moments_.grow<Moments>(sizes_.chunks);
-  a.sample_bins = sample_bins_.grow<std::uint32_t>(count * kHistogramBins);
+  a.sample_bins = sample_bins_.grow<std::uint32_t>(sizes_.sample_bins);
   a.cut_bins = cut_bins_.grow<std::uint32_t>(count * kCutBins);
   a.tail_sums = tail_sums_.grow<TailSums>(
       std::min<std::size_t>(count, std::max(prepare_blocks_, finish_blocks_)) *

@@ -17,10 +17,12 @@ struct Segment {
   std::uint64_t slots = 0;       // first candidate slot of its first tile
   std::uint32_t tile_slots = 0;  // candidate slots of a tile
   std::uint64_t spill = 0;       // where tiles with more hits go; `room` slots
-  std::uint64_t keys = 0;        // where the keys of its sample go
+  // Where its large samples go: keys, bins, and lists for each rank.
+  std::uint64_t keys = 0;
   std::uint64_t key_room = 0;
-  std::uint64_t ranked = 0;  // where lists of them for each rank go
-  std::uint64_t chunks = 0;  // where the moments of its sample go
+  std::uint64_t sample_bins = 0;
+  std::uint64_t ranked = 0;
+  std::uint64_t chunks = 0;  // and their moments
   std::uint64_t words = 0;   // its bits in the bitmaps
   // How its rows write their entries to lists (see row_lists.cuh), of k slots
   // for each from row_slots on; 0: they mark them.
@@ -135,7 +137,7 @@ struct SelectArgs {
   std::uint32_t* keys = nullptr;
   std::uint32_t* ranked = nullptr;
   Moments* moments = nullptr;
-  std::uint32_t* sample_bins = nullptr;  // kHistogramBins per segment
+  std::uint32_t* sample_bins = nullptr;  // kHistogramBins each
   std::uint32_t* cut_bins = nullptr;     // kCutBins per segment
   TailSums* tail_sums = nullptr;         // of the block that proposes
   std::uint32_t* bad_bits = nullptr;     // not finite in the first round
@@ -182,6 +184,7 @@ class Selector {
   struct Sizes {
     std::uint64_t candidates = 0;
     std::uint64_t keys = 0;
+    std::uint64_t sample_bins = 0;
     std::uint64_t ranked = 0;
     std::uint64_t chunks = 0;
     std::uint64_t words = 0;

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "sluice/backend/cuda/source.cuh"
+#include "sluice/backend/exact.h"
+#include "sluice/sparsify/rules.h"
+
+// The rules of sluice/sparsify, called for a segment; by one thread.
+
+namespace sluice::cuda {
+
+__device__ inline RuleCall call_of(const SelectArgs& a, std::uint32_t segment) {
+  const Segment& s = a.segments[segment];
+  return {s.task.facts, s.task.rule.params, a.states[segment],
+          a.works[segment].round};
+}
+
+// Kept apart from the hot loops: the rules need many registers.
+__device__ __noinline__ Query ask_rule(const SelectArgs& a,
+                                       std::uint32_t segment) {
+  return by_id::ask(a.segments[segment].task.rule.id, call_of(a, segment));
+}
+__device__ __noinline__ Bracket propose_rule(const SelectArgs& a,
+                                             std::uint32_t segment,
+                                             const Answer& answer) {
+  return by_id::propose(a.segments[segment].task.rule.id, call_of(a, segment),
+                        answer);
+}
+__device__ __noinline__ Verdict judge_rule(const SelectArgs& a,
+                                           std::uint32_t segment,
+                                           const Counts& counts) {
+  return by_id::judge(a.segments[segment].task.rule.id, call_of(a, segment),
+                      counts);
+}
+__device__ __noinline__ void observe_rule(const SelectArgs& a,
+                                          std::uint32_t segment,
+                                          const Outcome& outcome) {
+  by_id::observe(a.segments[segment].task.rule.id, call_of(a, segment),
+                 outcome);
+}
+
+__device__ inline void select_exactly(const Segment& s, Work& w,
+                                      std::uint64_t count, bool zeros) {
+  w.exact = 1;
+  w.wanted = count < s.task.capacity ? count : s.task.capacity;
+  w.zeros = zeros ? 1 : 0;
+  w.query = exact_query(s.task.facts.n, w.wanted);
+  w.asking = 1;
+}
+
+__device__ inline void set_bracket(Work& w, const Bracket& bracket, int sign) {
+  w.bracket = bracket;
+  if (sign != 0) {
+    // What has the other sign counts as key 0 and must not pass.
+    w.bracket.lo = max_of(w.bracket.lo, 1U);
+    w.bracket.hi = max_of(w.bracket.hi, w.bracket.lo);
+  }
+  w.shift = cut_shift(w.bracket.hi - w.bracket.lo);
+}
+
+}  // namespace sluice::cuda
