@@ -31,6 +31,7 @@ __device__ inline Tails block_tails(const std::uint32_t* histogram,
     return TailSums{x.count + y.count, x.sum + y.sum, x.squares + y.squares,
                     x.logs + y.logs};
   };
+#pragma unroll 1
   for (std::uint32_t b = top; b-- > top - each;) {
     if (histogram[b] == 0) continue;
     first = b;
@@ -49,6 +50,7 @@ __device__ inline Tails block_tails(const std::uint32_t* histogram,
   sums.logs = block_before(mine.logs, &total.logs);
   if (first > end) first = end;
   if (threadIdx.x == 0) room[end] = {};
+#pragma unroll 1
   for (std::uint32_t b = top; b-- > top - each;) {
     if (b >= end || b < first) continue;
     sums = plus(sums, bin(b));
@@ -106,125 +108,158 @@ __device__ inline void propose(const SelectArgs& a, std::uint32_t segment) {
   if (threadIdx.x == 0) take_answer(a, segment, answer);
 }
 
-// A sample that a block holds: of each thread's elements the key and one more;
-// 0 where there is none or it is not finite.
-using HeldKeys = std::uint32_t[kHeld];
+// A sample that a block holds in shared memory: of each element the key and one
+// more; 0 where there is none or it is not finite. Loops are kept short here:
+// the code of a pass comes from memory as well, and is run once.
+struct HeldSample {
+  std::uint32_t keys[kHeldSample];
+  std::uint64_t lines[kHeldSample / Sample::kLine];
+};
+// Keys by which a rough one may be off: a thousandth.
+inline constexpr std::uint32_t kRough = 1U << 13;
+static_assert(sizeof(HeldSample) <= kSharedWords * sizeof(std::uint32_t));
 
-__device__ __forceinline__ Moments hold_sample(const SelectArgs& a,
-                                               std::uint32_t segment,
-                                               const Sample& sample,
-                                               HeldKeys& keys) {
+__device__ inline Moments hold_sample(const SelectArgs& a,
+                                      std::uint32_t segment,
+                                      const Sample& sample, HeldSample& held) {
   const Segment& s = a.segments[segment];
   const Work& w = a.works[segment];
   const Source source = source_of(a, s, w);
   const bool sums = w.query.sums;
+  const bool settled = w.settled != 0;
+  const int sign = sign_of(s);
   // Where the lines begin: to hash for each element takes longer than to load
   // it.
-  auto* lines = reinterpret_cast<std::uint64_t*>(shared_words());
   const bool by_lines = sample.kind == Sample::kLines;
   if (by_lines) {
+#pragma unroll 1
     for (unsigned l = threadIdx.x; l < sample.count / Sample::kLine;
          l += kThreads) {
-      lines[l] = sample.line(l);
+      held.lines[l] = sample.line(l);
     }
   }
   __syncthreads();
-  Moments m;
-  constexpr unsigned kBatch = 16;
-#pragma unroll
-  for (unsigned from = 0; from < kHeld; from += kBatch) {
+  Look look;
+  constexpr unsigned kBatch = 8;
+#pragma unroll 1
+  for (unsigned from = threadIdx.x; from < kHeldSample;
+       from += kBatch * kThreads) {
     std::uint64_t places[kBatch];
     float x[kBatch];
 #pragma unroll
     for (unsigned j = 0; j < kBatch; ++j) {
-      const std::uint32_t i = (from + j) * kThreads + threadIdx.x;
-      places[j] = i >= sample.count ? kNoPlace
-                  : by_lines ? lines[i / Sample::kLine] + i % Sample::kLine
-                             : sample.at(i);
+      const unsigned i = from + j * kThreads;
+      places[j] = kNoPlace;
+      if (i >= sample.count) continue;
+      places[j] = by_lines ? held.lines[i / Sample::kLine] + i % Sample::kLine
+                           : sample.start + i * sample.stride;
     }
     load_at(source, places, x);
 #pragma unroll
     for (unsigned j = 0; j < kBatch; ++j) {
-      keys[from + j] = 0;
-      if (places[j] == kNoPlace) continue;
-      const bool bad = was_bad(a, s, w, a.first_tiles[segment], places[j]);
-      const Sampled sampled = look_at(s, sums, x[j], bad, m);
-      if (sampled.finite) keys[from + j] = sampled.key + 1;
+      std::uint32_t key = 0;
+      if (places[j] != kNoPlace) {
+        const bool bad =
+            settled && was_bad(a, s, w, a.first_tiles[segment], places[j]);
+        key = look.at(x[j], bad, sign, sums);
+      }
+      held.keys[from + j * kThreads] = key;
     }
   }
+  return block_moments(look.moments(), sums);
+}
+
+// How many of those held reach a key.
+__device__ __forceinline__ unsigned reach_held(const HeldSample& held,
+                                               std::uint32_t key,
+                                               unsigned (&parts)[kWarps]) {
+  const auto* quads = reinterpret_cast<const uint4*>(held.keys);
+  unsigned reached = 0;
+#pragma unroll
+  for (unsigned i = 0; i < kHeldSample / 4; i += kThreads) {
+    const uint4 four = quads[i + threadIdx.x];
+    reached += (four.x >= key ? 1U : 0U) + (four.y >= key ? 1U : 0U) +
+               (four.z >= key ? 1U : 0U) + (four.w >= key ? 1U : 0U);
+  }
+  reached = __reduce_add_sync(kAll, reached);
+  if (lane() == 0) parts[warp()] = reached;
   __syncthreads();
-  return block_moments(m, sums);
+  unsigned sum = 0;
+  for (unsigned i = 0; i < kWarps; ++i) sum += parts[i];
+  return sum;
 }
 
 // The key of a rank of those held, `finite` of them at most `top`; 0 if there
 // are fewer. `close`: how far off it may be.
-__device__ __forceinline__ std::uint32_t held_key(const HeldKeys& keys,
-                                                  std::uint64_t rank,
-                                                  std::uint64_t finite,
-                                                  std::uint32_t top,
-                                                  std::uint32_t close) {
+__device__ inline std::uint32_t held_key(const HeldSample& held,
+                                         std::uint64_t rank,
+                                         std::uint64_t finite,
+                                         std::uint32_t top,
+                                         std::uint32_t close) {
   if (rank == 0 || rank > finite) return 0;
   __shared__ unsigned parts[2][kWarps];
   unsigned turn = 0;  // so that one barrier is enough
   const auto count = [&](std::uint32_t key) {
-    unsigned reached = 0;
-#pragma unroll
-    for (unsigned j = 0; j < kHeld; ++j) reached += keys[j] >= key ? 1U : 0U;
-    reached = __reduce_add_sync(kAll, reached);
     turn ^= 1U;
-    if (lane() == 0) parts[turn][warp()] = reached;
-    __syncthreads();
-    unsigned sum = 0;
-    for (unsigned i = 0; i < kWarps; ++i) sum += parts[turn][i];
-    return sum;
+    return reach_held(held, key, parts[turn]);
   };
   auto at_low = static_cast<unsigned>(finite);
   const std::uint32_t low =
       bisect(count, static_cast<unsigned>(rank), 1, top + 1, at_low, close);
+  if (close > 1) return low - 1;
   std::uint32_t least = ~0U;
+#pragma unroll 1
+  for (unsigned i = threadIdx.x; i < kHeldSample; i += kThreads) {
+    if (held.keys[i] >= low) least = min_of(least, held.keys[i]);
+  }
+  const auto lower = [](std::uint32_t x, std::uint32_t y) {
+    return min_of(x, y);
+  };
+  return block_reduce(least, lower) - 1;
+}
+
+// The tail sums of those held, whose place their histogram takes.
+__device__ inline Tails held_tails(const SelectArgs& a, const HeldSample& held,
+                                   std::uint64_t count) {
+  std::uint32_t keys[kHeld];
 #pragma unroll
   for (unsigned j = 0; j < kHeld; ++j) {
-    if (keys[j] >= low) least = min_of(least, keys[j]);
+    keys[j] = held.keys[j * kThreads + threadIdx.x];
   }
-  return block_reduce(least, [](std::uint32_t x,
-                                std::uint32_t y) { return min_of(x, y); }) -
-         1;
+  __syncthreads();
+  std::uint32_t* bins = shared_words();
+#pragma unroll 1
+  for (unsigned b = threadIdx.x; b < kHistogramBins; b += kThreads) bins[b] = 0;
+  __syncthreads();
+#pragma unroll
+  for (unsigned j = 0; j < kHeld; ++j) {
+    // What is not finite counts as 0.
+    const std::uint32_t key = max_of(keys[j], 1U) - 1;
+    if (j * kThreads + threadIdx.x >= count) break;
+    atomicAdd(bins + (key >> kHistogramShift), 1U);
+  }
+  __syncthreads();
+  return block_tails(bins, tail_room(a));
 }
 
 // The bracket of a segment whose sample a block holds. By one block.
 __device__ __noinline__ void propose_held(const SelectArgs& a,
                                           std::uint32_t segment) {
-  const Segment& s = a.segments[segment];
+  auto& held = *reinterpret_cast<HeldSample*>(shared_words());
   const Query query = a.works[segment].query;
-  const Sample sample(query, s.task.facts);
+  const Sample sample(query, a.segments[segment].task.facts);
   Answer answer;
   answer.sampled = sample.count;
   if (sample.count > 0) {
-    HeldKeys keys;
-    answer.moments = hold_sample(a, segment, sample, keys);
-    const std::uint32_t top =
-        magnitude_key(static_cast<float>(answer.moments.max_abs));
-    const std::uint32_t close = query.rough ? 1U << kHistogramShift : 1;
+    answer.moments = hold_sample(a, segment, sample, held);
+    const auto top = magnitude_key(static_cast<float>(answer.moments.max_abs));
+    const std::uint32_t close = query.rough ? kRough : 1;
+#pragma unroll 1
     for (unsigned r = 0; r < kRanks; ++r) {
       answer.keys[r] =
-          held_key(keys, query.ranks[r], answer.moments.count, top, close);
+          held_key(held, query.ranks[r], answer.moments.count, top, close);
     }
-    if (query.histogram) {
-      std::uint32_t* counts = shared_words();
-      for (unsigned b = threadIdx.x; b < kHistogramBins; b += kThreads) {
-        counts[b] = 0;
-      }
-      __syncthreads();
-#pragma unroll
-      for (unsigned j = 0; j < kHeld; ++j) {
-        const std::uint32_t i = j * kThreads + threadIdx.x;
-        // What is not finite counts as 0.
-        const std::uint32_t key = keys[j] > 0 ? keys[j] - 1 : 0;
-        if (i < sample.count) atomicAdd(counts + (key >> kHistogramShift), 1U);
-      }
-      __syncthreads();
-      answer.tails = block_tails(counts, tail_room(a));
-    }
+    if (query.histogram) answer.tails = held_tails(a, held, sample.count);
   }
   __syncthreads();
   if (threadIdx.x == 0) take_answer(a, segment, answer);

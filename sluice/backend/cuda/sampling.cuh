@@ -55,29 +55,38 @@ __device__ inline Moments block_moments(const Moments& m, bool sums) {
   return out;
 }
 
-// One element of a sample: its key, and what it adds to the moments.
-struct Sampled {
-  std::uint32_t key = 0;  // 0 where it is not finite too
-  bool finite = false;
+// What elements of a sample add up to, by one thread.
+struct Look {
+  unsigned finite = 0;
+  unsigned bad = 0;
+  std::uint32_t top = 0;  // the largest key
+  double sum = 0;
+  double sum_abs = 0;
+  double sum_sq = 0;
+
+  // Of one more, the key and one more; 0 if it is not finite.
+  __device__ __forceinline__ std::uint32_t at(float x, bool was_bad, int sign,
+                                              bool sums) {
+    if (was_bad || magnitude_key(x) >= kInfKey) {
+      ++bad;
+      return 0;
+    }
+    ++finite;
+    const std::uint32_t key = ranked_key(x, sign);
+    top = max_of(top, key);
+    if (sums) {
+      const auto v = static_cast<double>(x);
+      sum += v;
+      sum_abs += v < 0 ? -v : v;
+      sum_sq += v * v;
+    }
+    return key + 1;
+  }
+  __device__ Moments moments() const {
+    return {finite,  bad,    sum,
+            sum_abs, sum_sq, static_cast<double>(key_value(top))};
+  }
 };
-__device__ __forceinline__ Sampled look_at(const Segment& s, bool sums, float x,
-                                           bool bad, Moments& m) {
-  if (bad || magnitude_key(x) >= kInfKey) {
-    ++m.nonfinite;
-    return {};
-  }
-  const std::uint32_t key = ranked_key(x, sign_of(s));
-  ++m.count;
-  const auto magnitude = static_cast<double>(key_value(key));
-  m.max_abs = m.max_abs < magnitude ? magnitude : m.max_abs;
-  if (sums) {
-    const auto v = static_cast<double>(x);
-    m.sum += v;
-    m.sum_abs += v < 0 ? -v : v;
-    m.sum_sq += v * v;
-  }
-  return {key, true};
-}
 
 // Samples that a block holds by itself, so many elements a thread.
 inline constexpr unsigned kHeld = 32;
@@ -113,7 +122,7 @@ __device__ inline void sample_chunk(const SelectArgs& a, std::uint32_t segment,
   }
   float loaded[kEach];
   load_at(source, places, loaded);
-  Moments m;
+  Look look;
 #pragma unroll
   for (unsigned e = 0; e < kEach; ++e) {
     const std::uint64_t j = from + e * 32;
@@ -121,7 +130,7 @@ __device__ inline void sample_chunk(const SelectArgs& a, std::uint32_t segment,
     std::uint32_t key = 0;
     if (inside) {
       const bool bad = was_bad(a, s, w, first_tile, places[e]);
-      key = look_at(s, w.query.sums, loaded[e], bad, m).key;
+      key = max_of(look.at(loaded[e], bad, sign_of(s), w.query.sums), 1U) - 1;
     }
     if (inside && j < s.key_room) a.keys[s.keys + j] = key;
     if (!bins) continue;
@@ -132,7 +141,7 @@ __device__ inline void sample_chunk(const SelectArgs& a, std::uint32_t segment,
       atomicAdd(histogram + bin, static_cast<unsigned>(__popc(same)));
     }
   }
-  m = warp_moments(m, w.query.sums);
+  const Moments m = warp_moments(look.moments(), w.query.sums);
   if (lane() == 0) a.moments[s.chunks + chunk] = m;
 }
 
