@@ -99,7 +99,7 @@ struct TopkSearch {
  private:
   // Up to here the whole segment is looked at, and the cut is known beforehand.
   static constexpr std::uint64_t kTiny = 8192;
-  static constexpr std::uint64_t kWarmSample = 1U << 13;
+  static constexpr std::uint64_t kWarmSample = 1U << 12;
   // Keys per octave are 2^23. The first margin is 3 %.
   static constexpr std::uint32_t kFirstMargin = 1U << 18;
   static constexpr std::uint32_t kMinMargin = 1U << 15;

@@ -11,53 +11,60 @@ namespace sluice::cuda {
 
 using Grid = cooperative_groups::grid_group;
 
-// sum_tails by all threads of a block.
-__device__ inline Tails block_tails(const std::uint32_t* histogram,
-                                    TailSums* room) {
-  constexpr auto kBins = static_cast<std::uint32_t>(kHistogramBins);
-  const std::uint32_t each = kBins / kThreads;
-  const std::uint32_t top = kBins - threadIdx.x * each;
-  std::uint32_t first = kBins;
+// The first bin that holds any and the one behind the last.
+__device__ inline Range used_bins(const std::uint32_t* histogram) {
+  const auto* quads = reinterpret_cast<const uint4*>(histogram);
+  std::uint32_t first = kHistogramBins;
   std::uint32_t end = 0;
-  TailSums mine = {};
-  const auto bin = [&](std::uint32_t b) -> TailSums {
-    const auto count = static_cast<double>(histogram[b]);
-    if (histogram[b] == 0) return {};
-    TailSums sums = uniform_sums(count, bin_edge(b), bin_edge(b + 1));
-    if (b > 0) sums.logs = count * std::log(sums.sum / count);
-    return sums;
-  };
-  const auto plus = [](TailSums x, const TailSums& y) {
-    return TailSums{x.count + y.count, x.sum + y.sum, x.squares + y.squares,
-                    x.logs + y.logs};
-  };
-#pragma unroll 1
-  for (std::uint32_t b = top; b-- > top - each;) {
-    if (histogram[b] == 0) continue;
-    first = b;
-    end = end > b + 1 ? end : b + 1;
-    mine = plus(mine, bin(b));
+#pragma unroll 4
+  for (std::uint32_t q = threadIdx.x; q < kHistogramBins / 4; q += kThreads) {
+    const uint4 four = quads[q];
+    const unsigned some = (four.x != 0 ? 1U : 0U) | (four.y != 0 ? 2U : 0U) |
+                          (four.z != 0 ? 4U : 0U) | (four.w != 0 ? 8U : 0U);
+    if (some == 0) continue;
+    first = min_of(first, 4 * q + static_cast<unsigned>(__ffs(some)) - 1);
+    end = 4 * q + 32 - static_cast<unsigned>(__clz(static_cast<int>(some)));
   }
   first = block_reduce(
-      first, [](std::uint32_t x, std::uint32_t y) { return x < y ? x : y; });
+      first, [](std::uint32_t x, std::uint32_t y) { return min_of(x, y); });
   end = block_reduce(
-      end, [](std::uint32_t x, std::uint32_t y) { return x < y ? y : x; });
-  TailSums total;
-  TailSums sums;
-  sums.count = block_before(mine.count, &total.count);
-  sums.sum = block_before(mine.sum, &total.sum);
-  sums.squares = block_before(mine.squares, &total.squares);
-  sums.logs = block_before(mine.logs, &total.logs);
-  if (first > end) first = end;
-  if (threadIdx.x == 0) room[end] = {};
+      end, [](std::uint32_t x, std::uint32_t y) { return max_of(x, y); });
+  return {min_of(first, end), end};
+}
+
+__device__ inline TailSums sums_of_bin(std::uint32_t b, std::uint32_t held) {
+  if (held == 0) return {};
+  const auto count = static_cast<double>(held);
+  TailSums sums = uniform_sums(count, bin_edge(b), bin_edge(b + 1));
+  if (b > 0) sums.logs = count * std::log(sums.sum / count);
+  return sums;
+}
+
+// sum_tails by all threads of a block: kThreads bins at a time, from the
+// highest down.
+__device__ inline Tails block_tails(const std::uint32_t* histogram,
+                                    TailSums* room) {
+  const Range used = used_bins(histogram);
+  TailSums above = {};
+  if (threadIdx.x == 0) room[used.end] = {};
 #pragma unroll 1
-  for (std::uint32_t b = top; b-- > top - each;) {
-    if (b >= end || b < first) continue;
-    sums = plus(sums, bin(b));
-    room[b] = sums;
+  for (std::uint32_t top = used.end; top > used.begin;) {
+    const bool there = used.begin + threadIdx.x < top;
+    const std::uint32_t b = there ? top - 1 - threadIdx.x : used.begin;
+    const TailSums own = sums_of_bin(b, there ? histogram[b] : 0);
+    TailSums all = {};
+    TailSums sums = above;
+    sums.count += own.count + block_before(own.count, &all.count);
+    sums.sum += own.sum + block_before(own.sum, &all.sum);
+    sums.squares += own.squares + block_before(own.squares, &all.squares);
+    sums.logs += own.logs + block_before(own.logs, &all.logs);
+    if (there) room[b] = sums;
+    above = {above.count + all.count, above.sum + all.sum,
+             above.squares + all.squares, above.logs + all.logs};
+    top = max_of(top, used.begin + kThreads) - kThreads;
   }
   __syncthreads();
-  return {room, first, end};
+  return {room, used.begin, used.end};
 }
 
 // Goes on from an answer, which may ask anew. By one thread.
@@ -115,6 +122,8 @@ struct HeldSample {
   std::uint32_t keys[kHeldSample];
   std::uint64_t lines[kHeldSample / Sample::kLine];
 };
+// Elements of it that a thread loads at a time.
+inline constexpr unsigned kHeldBatch = 8;
 // Keys by which a rough one may be off: a thousandth.
 inline constexpr std::uint32_t kRough = 1U << 13;
 static_assert(sizeof(HeldSample) <= kSharedWords * sizeof(std::uint32_t));
@@ -140,9 +149,9 @@ __device__ inline Moments hold_sample(const SelectArgs& a,
   }
   __syncthreads();
   Look look;
-  constexpr unsigned kBatch = 8;
+  constexpr unsigned kBatch = kHeldBatch;
 #pragma unroll 1
-  for (unsigned from = threadIdx.x; from < kHeldSample;
+  for (unsigned from = threadIdx.x; from - threadIdx.x < sample.count;
        from += kBatch * kThreads) {
     std::uint64_t places[kBatch];
     float x[kBatch];
@@ -171,15 +180,20 @@ __device__ inline Moments hold_sample(const SelectArgs& a,
 
 // How many of those held reach a key.
 __device__ __forceinline__ unsigned reach_held(const HeldSample& held,
+                                               unsigned batches,
                                                std::uint32_t key,
                                                unsigned (&parts)[kWarps]) {
   const auto* quads = reinterpret_cast<const uint4*>(held.keys);
   unsigned reached = 0;
+#pragma unroll 1
+  for (unsigned b = 0; b < batches; ++b) {
 #pragma unroll
-  for (unsigned i = 0; i < kHeldSample / 4; i += kThreads) {
-    const uint4 four = quads[i + threadIdx.x];
-    reached += (four.x >= key ? 1U : 0U) + (four.y >= key ? 1U : 0U) +
-               (four.z >= key ? 1U : 0U) + (four.w >= key ? 1U : 0U);
+    for (unsigned i = 0; i < kHeldBatch / 4; ++i) {
+      const uint4 four =
+          quads[(b * kHeldBatch / 4 + i) * kThreads + threadIdx.x];
+      reached += (four.x >= key ? 1U : 0U) + (four.y >= key ? 1U : 0U) +
+                 (four.z >= key ? 1U : 0U) + (four.w >= key ? 1U : 0U);
+    }
   }
   reached = __reduce_add_sync(kAll, reached);
   if (lane() == 0) parts[warp()] = reached;
@@ -189,27 +203,42 @@ __device__ __forceinline__ unsigned reach_held(const HeldSample& held,
   return sum;
 }
 
-// The key of a rank of those held, `finite` of them at most `top`; 0 if there
-// are fewer. `close`: how far off it may be.
+// The key of a rank of the `sampled` that are held; 0 if there are fewer.
+// `close`: how far off it may be.
 __device__ inline std::uint32_t held_key(const HeldSample& held,
                                          std::uint64_t rank,
-                                         std::uint64_t finite,
-                                         std::uint32_t top,
+                                         const Answer& answer,
                                          std::uint32_t close) {
-  if (rank == 0 || rank > finite) return 0;
+  if (rank == 0 || rank > answer.moments.count) return 0;
+  const auto batches = static_cast<unsigned>(
+      (answer.sampled + kHeldBatch * kThreads - 1) / (kHeldBatch * kThreads));
+  const auto top = magnitude_key(static_cast<float>(answer.moments.max_abs));
   __shared__ unsigned parts[2][kWarps];
   unsigned turn = 0;  // so that one barrier is enough
   const auto count = [&](std::uint32_t key) {
     turn ^= 1U;
-    return reach_held(held, key, parts[turn]);
+    return reach_held(held, batches, key, parts[turn]);
   };
-  auto at_low = static_cast<unsigned>(finite);
-  const std::uint32_t low =
-      bisect(count, static_cast<unsigned>(rank), 1, top + 1, at_low, close);
+  const auto wanted = static_cast<unsigned>(rank);
+  auto at_low = static_cast<unsigned>(answer.moments.count);
+  std::uint32_t low = 1;
+  std::uint32_t high = top + 1;
+  // Most likely it is not below a quarter of the largest.
+  constexpr std::uint32_t kOctaves = 2U << 23;
+  if (top > kOctaves) {
+    const unsigned reached = count(top - kOctaves);
+    if (reached >= wanted) {
+      low = top - kOctaves;
+      at_low = reached;
+    } else {
+      high = top - kOctaves - 1;
+    }
+  }
+  low = bisect(count, wanted, low, high, at_low, close);
   if (close > 1) return low - 1;
   std::uint32_t least = ~0U;
 #pragma unroll 1
-  for (unsigned i = threadIdx.x; i < kHeldSample; i += kThreads) {
+  for (unsigned i = threadIdx.x; i < answer.sampled; i += kThreads) {
     if (held.keys[i] >= low) least = min_of(least, held.keys[i]);
   }
   const auto lower = [](std::uint32_t x, std::uint32_t y) {
@@ -252,12 +281,10 @@ __device__ __noinline__ void propose_held(const SelectArgs& a,
   answer.sampled = sample.count;
   if (sample.count > 0) {
     answer.moments = hold_sample(a, segment, sample, held);
-    const auto top = magnitude_key(static_cast<float>(answer.moments.max_abs));
     const std::uint32_t close = query.rough ? kRough : 1;
 #pragma unroll 1
     for (unsigned r = 0; r < kRanks; ++r) {
-      answer.keys[r] =
-          held_key(held, query.ranks[r], answer.moments.count, top, close);
+      answer.keys[r] = held_key(held, query.ranks[r], answer, close);
     }
     if (query.histogram) answer.tails = held_tails(a, held, sample.count);
   }

@@ -85,19 +85,55 @@ __device__ __forceinline__ void for_candidates(const SelectArgs& a,
   unsigned total = 0;
   const unsigned before = warp_before(recorded, &total);
   const std::uint64_t base = offset - before;
+  const Entry* candidates = a.candidates;
   for (unsigned from = 0; from < total; from += 32 * kBatch) {
     Entry entries[kBatch];
 #pragma unroll
     for (unsigned b = 0; b < kBatch; ++b) {
       const unsigned i = min_of(from + b * 32 + lane(), total - 1);
       const unsigned owner = owner_of(before, i);
-      entries[b] = a.candidates[__shfl_sync(kAll, base, owner) + i];
+      entries[b] = candidates[__shfl_sync(kAll, base, owner) + i];
     }
 #pragma unroll
     for (unsigned b = 0; b < kBatch; ++b) {
       if (from + b * 32 >= total) break;
       use(from + b * 32 + lane() < total, entries[b]);
     }
+  }
+}
+
+// The next level of bins for the cuts that need one. Blocks count by themselves
+// first: few bins hold most.
+__device__ inline void count_bins(const SelectArgs& a) {
+  std::uint32_t* counts = shared_words();
+  const Range range = range_of(a, blockIdx.x);
+  const Range mine = range_of_warp(a);
+  for (std::uint32_t at = range.begin; at < range.end;) {
+    const std::uint32_t segment = warp_segment_of(a.first_tiles, a.count, at);
+    const std::uint32_t first = a.first_tiles[segment];
+    at = min_of(range.end, a.first_tiles[segment + 1]);
+    const Work& w = a.works[segment];
+    if (w.unresolved == 0) continue;
+    const std::uint32_t base = w.base;
+    const std::uint32_t width = w.width;
+    const std::uint32_t shift = w.shift;
+    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) counts[b] = 0;
+    __syncthreads();
+    const std::uint32_t end = min_of(at, mine.end);
+    for (std::uint32_t t = max_of(first, mine.begin); t < end; t += 32) {
+      for_candidates(a, t, min_of(t + 32, end),
+                     [&](bool there, const Entry& entry) {
+                       const std::uint32_t key = magnitude_key(entry.value);
+                       if (!there || key - base >= width) return;
+                       atomicAdd(counts + ((key - base) >> shift), 1U);
+                     });
+    }
+    __syncthreads();
+    std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
+    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) {
+      if (counts[b] != 0) atomicAdd(bins + b, counts[b]);
+    }
+    __syncthreads();
   }
 }
 
@@ -228,14 +264,10 @@ __device__ inline std::uint64_t start_of(const SelectArgs& a,
 __device__ inline Taken taken_by_blocks(const SelectArgs& a,
                                         std::uint32_t first_tile) {
   if (first_tile >= range_of(a, blockIdx.x).begin) return {};
-  std::uint32_t block = static_cast<std::uint32_t>(std::uint64_t{first_tile} *
-                                                   collectors(a) / a.tiles);
-  while (range_of(a, block).end <= first_tile) ++block;
+  std::uint32_t block = first_tile / tiles_per_block(a);
   unsigned long long above = 0;
   unsigned long long at_cut = 0;
   for (block += threadIdx.x; block < blockIdx.x; block += kThreads) {
-    const Range range = range_of(a, block);
-    if (range.begin == range.end) continue;
     above += a.tails[block].above;
     at_cut += a.tails[block].at_cut;
   }

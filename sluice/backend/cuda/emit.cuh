@@ -150,21 +150,23 @@ __device__ inline void emit_candidates(const SelectArgs& a,
                                        std::uint32_t segment,
                                        std::uint32_t begin, std::uint32_t end,
                                        Outlet& outlet) {
-  const Segment& s = a.segments[segment];
+  // Copies: the compiler cannot know that what is stored is none of it.
+  float* memory = a.segments[segment].task.memory;
+  const std::uint32_t base = a.segments[segment].task.base;
   const Bracket bracket = a.works[segment].bracket;
+  std::uint32_t* indices = a.indices;
+  float* values = a.values;
   for_candidates(a, begin, end, [&](bool there, const Entry& entry) {
     const std::uint32_t key = magnitude_key(entry.value);
     const std::uint64_t at = outlet.place(there, key);
     const bool take = at != Outlet::kNowhere;
     if (take) {
-      a.indices[at] = entry.index;
-      a.values[at] = entry.value;
+      indices[at] = entry.index;
+      values[at] = entry.value;
     }
-    if (!there || s.task.memory == nullptr) return;
+    if (!there || memory == nullptr) return;
     const bool gone = !bracket.ties && key >= bracket.hi;
-    if (take != gone) {
-      s.task.memory[entry.index - s.task.base] = take ? 0.0F : entry.value;
-    }
+    if (take != gone) memory[entry.index - base] = take ? 0.0F : entry.value;
   });
 }
 

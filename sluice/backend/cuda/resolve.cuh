@@ -127,8 +127,7 @@ __device__ inline bool judge_counts(const SelectArgs& a, std::uint32_t segment,
   if (w.verdict.kind == Verdict::kExact) {
     select_exactly(s, w, w.verdict.count, w.verdict.zeros);
   } else {
-    w.query = ask_rule(a, segment);
-    w.asking = 1;
+    ask(s, w, ask_rule(a, segment));
   }
   return true;
 }
@@ -246,10 +245,6 @@ __device__ inline void judge(const SelectArgs& a, std::uint32_t segment,
   clear_bins(a, segment);
 }
 
-__device__ inline std::uint32_t key_of(const SelectArgs& a, std::uint64_t i) {
-  return magnitude_key(a.candidates[i].value);
-}
-
 // Puts back what a failed bracket took, one warp per tile.
 __device__ inline void restore_tiles(const SelectArgs& a) {
   for (std::uint32_t tile = blockIdx.x * kWarps + warp(); tile < a.tiles;
@@ -287,19 +282,15 @@ __device__ inline std::uint32_t reporters(const SelectArgs& a) {
 }
 
 // The tiles that a block counts and emits.
-struct Range {
-  std::uint32_t begin;
-  std::uint32_t end;
-};
 __device__ inline std::uint32_t collectors(const SelectArgs& a) {
   return gridDim.x - reporters(a);
 }
+__device__ inline std::uint32_t tiles_per_block(const SelectArgs& a) {
+  return (a.tiles + collectors(a) - 1) / collectors(a);
+}
 __device__ inline Range range_of(const SelectArgs& a, std::uint32_t block) {
-  const std::uint32_t blocks = collectors(a);
-  if (block >= blocks) return {a.tiles, a.tiles};
-  return {static_cast<std::uint32_t>(std::uint64_t{a.tiles} * block / blocks),
-          static_cast<std::uint32_t>(std::uint64_t{a.tiles} * (block + 1) /
-                                     blocks)};
+  const std::uint32_t each = tiles_per_block(a);
+  return {min_of(block * each, a.tiles), min_of((block + 1) * each, a.tiles)};
 }
 
 // Of them, those that a warp does.
@@ -308,37 +299,6 @@ __device__ inline Range range_of_warp(const SelectArgs& a) {
   const std::uint32_t tiles = range.end - range.begin;
   return {range.begin + tiles * warp() / kWarps,
           range.begin + tiles * (warp() + 1) / kWarps};
-}
-
-// The next level of bins for the cuts that need one. Blocks count by themselves
-// first: few bins hold most.
-__device__ inline void count_bins(const SelectArgs& a) {
-  std::uint32_t* counts = shared_words();
-  const Range range = range_of(a, blockIdx.x);
-  for (std::uint32_t at = range.begin; at < range.end;) {
-    const std::uint32_t segment = segment_of(a.first_tiles, a.count, at);
-    const std::uint32_t end = min_of(range.end, a.first_tiles[segment + 1]);
-    const std::uint32_t begin = at;
-    at = end;
-    const Work& w = a.works[segment];
-    if (w.unresolved == 0) continue;
-    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) counts[b] = 0;
-    __syncthreads();
-    for (std::uint32_t tile = begin + warp(); tile < end; tile += kWarps) {
-      const Tile t = a.tile[tile];
-      for (std::uint32_t i = lane(); i < t.recorded; i += 32) {
-        const std::uint32_t key = key_of(a, t.offset + i);
-        if (key - w.base >= w.width) continue;
-        atomicAdd(counts + ((key - w.base) >> w.shift), 1U);
-      }
-    }
-    __syncthreads();
-    std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
-    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) {
-      if (counts[b] != 0) atomicAdd(bins + b, counts[b]);
-    }
-    __syncthreads();
-  }
 }
 
 }  // namespace sluice::cuda

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "sluice/backend/cuda/source.cuh"
+#include "sluice/backend/cuda/sampling.cuh"
 #include "sluice/backend/exact.h"
 #include "sluice/sparsify/rules.h"
 
@@ -38,13 +38,19 @@ __device__ __noinline__ void observe_rule(const SelectArgs& a,
                  outcome);
 }
 
+// Asks for what a rule wants to know.
+__device__ inline void ask(const Segment& s, Work& w, const Query& query) {
+  w.query = query;
+  w.asking = 1;
+  w.large = is_large(Sample(query, s.task.facts)) ? 1 : 0;
+}
+
 __device__ inline void select_exactly(const Segment& s, Work& w,
                                       std::uint64_t count, bool zeros) {
   w.exact = 1;
   w.wanted = count < s.task.capacity ? count : s.task.capacity;
   w.zeros = zeros ? 1 : 0;
-  w.query = exact_query(s.task.facts.n, w.wanted);
-  w.asking = 1;
+  ask(s, w, exact_query(s.task.facts.n, w.wanted));
 }
 
 __device__ inline void set_bracket(Work& w, const Bracket& bracket, int sign) {

@@ -99,8 +99,7 @@ SLUICE_HD inline bool is_large(const Sample& sample) {
 __device__ inline bool asks_for_large(const SelectArgs& a,
                                       std::uint32_t segment) {
   const Work& w = a.works[segment];
-  return w.asking != 0 &&
-         is_large(Sample(w.query, a.segments[segment].task.facts));
+  return w.asking != 0 && w.large != 0;
 }
 
 // One chunk of a segment's sample: its moments, keys and bins. By one warp.

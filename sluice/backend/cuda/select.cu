@@ -27,11 +27,13 @@ __device__ void begin_segment(const SelectArgs& a, std::uint32_t i) {
   w.open = s.task.kind == SelectKind::kThreshold && some ? 1 : 0;
   w.streaming = some ? 1 : 0;
   if (w.open == 0) return;
-  w.query = ask_rule(a, i);
-  w.asking = 1;
-  if (!w.query.rows) return;
-  w.by_rows = 1;
-  w.open = w.asking = 0;
+  const Query query = ask_rule(a, i);
+  if (query.rows) {
+    w.by_rows = 1;
+    w.open = 0;
+  } else {
+    ask(s, w, query);
+  }
 }
 
 __device__ void begin(const SelectArgs& a) {
@@ -213,7 +215,7 @@ __device__ __noinline__ void find_cuts(const SelectArgs& a, const Grid& grid) {
 }
 
 // From the first counts to the block.
-__global__ void __launch_bounds__(kThreads, 4)
+__global__ void __launch_bounds__(kThreads, 3)
     finish_kernel(const __grid_constant__ SelectArgs a) {
   const Grid grid = cooperative_groups::this_grid();
   if (a.thresholds) find_cuts(a, grid);

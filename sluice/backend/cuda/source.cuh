@@ -8,6 +8,12 @@
 
 namespace sluice::cuda {
 
+// Of tiles or bins.
+struct Range {
+  std::uint32_t begin;
+  std::uint32_t end;
+};
+
 // Where acc = beta * memory + gamma * gradient comes from: see cpu::Source.
 struct Source {
   const float* gradient;
