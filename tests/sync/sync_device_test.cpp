@@ -231,12 +231,8 @@ TEST(GradientSync, TellsWhenABucketHasBeenApplied) {
         backend->wait(event);
         ++told[bucket];
       };
-      DeviceGradients device(*backend);
-      device.set(gradients_of(r, 0));
       GradientSync sync(*ranks[r], *backend, kTensors, options);
-      sync.begin(0);
-      device.announce_all(sync);
-      sync.finish();
+      DeviceGradients(*backend).run(sync, 0, gradients_of(r, 0));
       EXPECT_EQ(told, std::vector<int>(told.size(), 1));
     });
   }
@@ -280,10 +276,7 @@ TEST_P(Replan, LosesNothing) {
     for (std::uint64_t step = 0; step < 12; ++step) {
       if (step % 2 == 0) sync.replan(plans[step / 2]);
       const Gradients g = gradients_of(r, step);
-      device.set(g);
-      sync.begin(step);
-      device.announce_all(sync);
-      EXPECT_TRUE(sync.finish().committed);
+      EXPECT_TRUE(device.run(sync, step, g).committed);
       const std::vector<float> mean = device.get();
       const std::vector<float> flat_g = flat(g);
       for (std::size_t j = 0; j < n; ++j) {

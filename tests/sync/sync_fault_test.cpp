@@ -67,11 +67,8 @@ TEST(SyncFaults, ANonFiniteGradientStopsAllRanks) {
     GradientSync sync(*ranks[r], *backend, kTensors, options);
     Gradients g = gradients_of(r, 0);
     if (r == 1) g[0][3] = NAN;
-    device.set(g);
-    sync.begin(7);
-    device.announce_all(sync);
     try {
-      sync.finish();
+      device.run(sync, 7, g);
     } catch (const std::runtime_error& e) {
       errors[r] = e.what();
     }
@@ -166,11 +163,8 @@ TEST(SyncFaults, ALostDecisionIsMadeUpForAfterTheNextFailure) {
         options.plan = plan_of(job);
         GradientSync sync(*ranks[r], *backend, kTensors, options);
         for (std::uint64_t step = 0; step < 6; ++step) {
-          device.set(gradients_of(r, step));
-          sync.begin(step);
-          device.announce_all(sync);
           try {
-            const SyncReport report = sync.finish();
+            const auto report = device.run(sync, step, gradients_of(r, step));
             if (r == 0 && step < 2) sent[step] = report.traffic.messages_sent;
           } catch (const CommError&) {
             EXPECT_TRUE(faulty) << "step " << step;
