@@ -199,7 +199,7 @@ class CudaBackend final : public Backend {
   void pack(Stream& stream, const PackPass& pass) override {
     use();
     CudaStream& s = as_cuda(stream);
-    cuda::run_pack(s.handle, s.uploads, pass);
+    cuda::run_pack(s.handle, s.uploads, s.scratch, pass);
   }
   void fill(Stream& stream, float* target, std::size_t n,
             float value) override {
@@ -224,7 +224,7 @@ class CudaBackend final : public Backend {
   void quantize(Stream& stream, const QuantizePass& pass) override {
     use();
     CudaStream& s = as_cuda(stream);
-    cuda::run_quantize(s.handle, s.uploads, pass);
+    cuda::run_quantize(s.handle, s.uploads, s.scratch, pass);
   }
   void narrow(Stream& stream, const NarrowPass& pass) override {
     use();
@@ -237,12 +237,12 @@ class CudaBackend final : public Backend {
   void scatter(Stream& stream, const ScatterPass& pass) override {
     use();
     CudaStream& s = as_cuda(stream);
-    cuda::run_scatter(s.handle, s.uploads, pass);
+    cuda::run_scatter(s.handle, s.uploads, s.scratch, pass);
   }
   void gather(Stream& stream, const GatherPass& pass) override {
     use();
     CudaStream& s = as_cuda(stream);
-    cuda::run_gather(s.handle, s.uploads, pass);
+    cuda::run_gather(s.handle, s.uploads, s.scratch, pass);
   }
   void apply(Stream& stream, const ApplyPass& pass) override {
     use();
