@@ -40,33 +40,63 @@ using cuda::as_cuda;
 using cuda::check;
 using cuda::CudaStream;
 
-// Events that were used and may be used again: making one costs more than
-// recording it.
-class EventPool {
+// Things that were used and may be used again.
+template <class T>
+class FreeList {
  public:
-  cudaEvent_t take() {
+  template <class Make>
+  T take(Make&& make) {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) {
-      cudaEvent_t event = nullptr;
-      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-            "to make an event");
-      return event;
+      free_.reserve(++made_);  // give() must not allocate
+      return make();
     }
-    cudaEvent_t event = free_.back();
+    const T last = free_.back();
     free_.pop_back();
-    return event;
+    return last;
   }
-  void give(cudaEvent_t event) {
+  void give(T thing) {
     const std::lock_guard lock(mutex_);
-    free_.push_back(event);
+    free_.push_back(thing);
   }
-  ~EventPool() {
-    for (cudaEvent_t event : free_) cudaEventDestroy(event);
-  }
+  // Of those that are not in use.
+  const std::vector<T>& all() const { return free_; }
 
  private:
   std::mutex mutex_;
-  std::vector<cudaEvent_t> free_;
+  std::vector<T> free_;
+  std::size_t made_ = 0;
+};
+
+// The events of a backend, and the memory of their states: to make an event
+// costs more than to record it, and a step must not allocate.
+struct EventPool {
+  ~EventPool() {
+    for (cudaEvent_t event : events.all()) cudaEventDestroy(event);
+    for (void* memory : states.all()) ::operator delete(memory);
+  }
+  FreeList<cudaEvent_t> events;
+  FreeList<void*> states;  // all of one size
+};
+
+// For std::allocate_shared. It holds the pool, which events may need longer
+// than the backend.
+template <class T>
+struct StateAllocator {
+  using value_type = T;
+
+  explicit StateAllocator(std::shared_ptr<EventPool> from)
+      : pool(std::move(from)) {}
+  template <class U>
+  explicit StateAllocator(const StateAllocator<U>& other) : pool(other.pool) {}
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(
+        pool->states.take([&] { return ::operator new(count * sizeof(T)); }));
+  }
+  void deallocate(T* memory, std::size_t) { pool->states.give(memory); }
+  bool operator==(const StateAllocator&) const = default;
+
+  std::shared_ptr<EventPool> pool;
 };
 
 // A point in a CUDA stream.
@@ -85,13 +115,18 @@ class CudaEvent : public Event::State {
   cudaEvent_t event_;
 };
 
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+        "to make an event");
+  return event;
+}
+
 class PooledEvent final : public CudaEvent {
  public:
-  PooledEvent(std::shared_ptr<EventPool> pool, cudaStream_t stream)
-      : CudaEvent(pool->take()), pool_(std::move(pool)) {
-    check(cudaEventRecord(get(), stream), "to record an event");
-  }
-  ~PooledEvent() override { pool_->give(get()); }
+  explicit PooledEvent(std::shared_ptr<EventPool> pool)
+      : CudaEvent(pool->events.take(make_event)), pool_(std::move(pool)) {}
+  ~PooledEvent() override { pool_->events.give(get()); }
 
  private:
   std::shared_ptr<EventPool> pool_;
@@ -149,7 +184,11 @@ class CudaBackend final : public Backend {
   }
   Event record(Stream& stream) override {
     use();
-    return Event(std::make_shared<PooledEvent>(pool_, as_cuda(stream).handle));
+    auto event = std::allocate_shared<PooledEvent>(
+        StateAllocator<PooledEvent>(pool_), pool_);
+    check(cudaEventRecord(event->get(), as_cuda(stream).handle),
+          "to record an event");
+    return Event(std::move(event));
   }
   void wait(const Event& event) override {
     use();
