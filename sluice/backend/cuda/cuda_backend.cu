@@ -236,9 +236,7 @@ class CudaBackend final : public Backend {
   }
 
   void pack(Stream& stream, const PackPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_pack(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_pack, pass);
   }
   void fill(Stream& stream, float* target, std::size_t n,
             float value) override {
@@ -251,19 +249,13 @@ class CudaBackend final : public Backend {
     cuda::run_count_nonfinite(as_cuda(stream).handle, values, n, count);
   }
   void select(Stream& stream, const SelectPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    s.selector.run(s.handle, s.uploads, pass);
+    run(stream, &CudaStream::selector, pass);
   }
   void momentum(Stream& stream, const MomentumPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_momentum(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_momentum, pass);
   }
   void quantize(Stream& stream, const QuantizePass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_quantize(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_quantize, pass);
   }
   void narrow(Stream& stream, const NarrowPass& pass) override {
     use();
@@ -274,33 +266,39 @@ class CudaBackend final : public Backend {
     cuda::run_widen(as_cuda(stream).handle, pass);
   }
   void scatter(Stream& stream, const ScatterPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_scatter(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_scatter, pass);
   }
   void gather(Stream& stream, const GatherPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_gather(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_gather, pass);
   }
   void apply(Stream& stream, const ApplyPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_apply(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_apply, pass);
   }
   void encode(Stream& stream, const EncodePass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    s.encoder.run(s.handle, s.uploads, pass);
+    run(stream, &CudaStream::encoder, pass);
   }
   void decode(Stream& stream, const DecodePass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    s.decoder.run(s.handle, s.uploads, pass);
+    run(stream, &CudaStream::decoder, pass);
   }
 
  private:
   static constexpr std::size_t kSmallCopy = std::size_t{1} << 18;
+
+  template <class Pass>
+  void run(Stream& stream,
+           void (*enqueue)(cudaStream_t, cuda::Uploads&, cuda::PassScratch&,
+                           const Pass&),
+           const Pass& pass) {
+    use();
+    CudaStream& s = as_cuda(stream);
+    enqueue(s.handle, s.uploads, s.scratch, pass);
+  }
+  template <class Runner, class Pass>
+  void run(Stream& stream, Runner CudaStream::*runner, const Pass& pass) {
+    use();
+    CudaStream& s = as_cuda(stream);
+    (s.*runner).run(s.handle, s.uploads, pass);
+  }
 
   // The device of the calling thread; cheap where it is this one already.
   void use() const { check(cudaSetDevice(device_), "to use the device"); }
