@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -21,6 +22,10 @@ class LinkHub {
  public:
   explicit LinkHub(Fault fault = nullptr, void* context = nullptr)
       : fault_(fault), context_(context) {}
+
+  // The next rebuild of rank 1's link fails.
+  void refuse_rebuild() { refuses_ = true; }
+  bool takes_refusal() { return refuses_.exchange(false); }
 
   // An exchange: the epoch, and the number in it.
   using Key = std::pair<std::uint64_t, std::uint64_t>;
@@ -45,6 +50,7 @@ class LinkHub {
  private:
   Fault fault_;
   void* context_;
+  std::atomic<bool> refuses_{false};
   std::mutex mutex_;
   std::map<std::size_t, std::uint64_t> given_;  // by rank
   std::map<Key, std::map<std::size_t, std::vector<std::byte>>> meetings_;
@@ -62,6 +68,11 @@ class StagedLink final : public DeviceLink {
   void wait(const Event& event) override { backend_.wait(event); }
   void abort() noexcept override { aborted_ = true; }
   void rebuild() override {
+    if (comm_.rank() == 1 && hub_.takes_refusal()) {
+      comm_.abandon("link", Communicator::kBetweenSteps,
+                    "[link] rank 1 cannot connect");
+    }
+    comm_.barrier(Communicator::kBetweenSteps);
     aborted_ = false;
     next_ = 0;
   }

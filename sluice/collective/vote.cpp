@@ -90,7 +90,7 @@ void vote(Communicator& comm, std::uint64_t step, Ballot mine,
 
 VoteResult settle(Communicator& comm, const Standing& mine) {
   // Under a step of its own: ranks come here from different ones.
-  comm.begin("settle", ~std::uint64_t{0});
+  comm.begin("settle", Communicator::kLastStep);
   Frame frame =
       pack(comm, {0, mine.next_step}, mine.totals, std::string_view());
   send_to_others(comm, 0, frame);

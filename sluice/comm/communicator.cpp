@@ -135,7 +135,8 @@ void Communicator::begin(std::string_view operation, std::uint64_t step) {
 
 // As people count it.
 std::string Communicator::place(std::uint64_t step) const {
-  if (step == ~std::uint64_t{0}) return "the last step";
+  if (step == kLastStep) return "the last step";
+  if (step == kBetweenSteps) return "a call between steps";
   std::string text = concat("step ", step / parts_ + first_step_);
   if (parts_ > 1) text += concat(" bucket ", step % parts_);
   return text;
@@ -360,7 +361,7 @@ void Communicator::rebuild() {
 }
 
 void Communicator::finish() {
-  barrier(~std::uint64_t{0});
+  barrier(kLastStep);
   engine_->finish();
 }
 

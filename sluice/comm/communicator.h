@@ -58,6 +58,10 @@ class Communicator {
   void set_timeout(Clock::duration timeout) { timeout_ = timeout; }
   Clock::duration timeout() const { return timeout_; }
 
+  // Steps of calls that ranks come to from different steps, or from none.
+  static constexpr std::uint64_t kLastStep = ~std::uint64_t{0};
+  static constexpr std::uint64_t kBetweenSteps = kLastStep - 1;
+
   // Starts a call; throws CommError if the communicator has failed.
   void begin(std::string_view operation, std::uint64_t step);
   // From now on `parts` calls that begin() counts one after another are a step

@@ -45,6 +45,7 @@ std::string to_json(const RunState& state) {
                        {"steps_per_epoch", state.progress.steps_per_epoch},
                        {"ranks", state.ranks},
                        {"threads", state.threads},
+                       {"gpu_link", state.gpu_link},
                        {"config", Json::parse(to_json(state.config))},
                        {"plan", Json::parse(state.plan)},
                        {"schedule", state.schedule},
@@ -71,6 +72,12 @@ RunState run_state_of(const Checkpoint& stored, const std::string& path) {
     state.progress.steps_per_epoch = count("steps_per_epoch", 1, kMany);
     state.ranks = count("ranks", 1, 1'000'000);
     state.threads = count("threads", 1, 1024);
+    state.gpu_link = header.value("gpu_link", "");
+    ensure(state.gpu_link.empty() || state.gpu_link == "nccl" ||
+               state.gpu_link == "mpi",
+           "[resume] '", path,
+           "' must have 'gpu_link' nccl, mpi or none, has '", state.gpu_link,
+           "'");
     change_by_json(state.config, path, header.at("config").dump());
     state.plan = header.at("plan").dump();
     state.schedule = header.at("schedule").get<std::vector<double>>();

@@ -32,6 +32,7 @@ struct RunState {
   Progress progress;
   std::uint64_t ranks = 1;
   std::uint64_t threads = 1;  // per rank: others give other bits
+  std::string gpu_link;       // as in TrainSummary: so does another
   TrainConfig config;
   std::string plan;              // JSON
   std::vector<double> schedule;  // of learning rates

@@ -11,7 +11,7 @@
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/vote.h"
 #include "sluice/core/ensure.h"
-#include "sluice/sync/bucket_sync.h"
+#include "sluice/sync/bucket_set.h"
 
 namespace sluice {
 namespace {
@@ -30,19 +30,12 @@ class GradientSync::Impl {
        const SyncOptions& options)
       : comm_(comm),
         backend_(backend),
-        tensors_(std::move(tensors)),
         options_(options),
         select_stream_(backend.make_stream()),
         context_(backend, options.link),
+        buckets_(backend, std::move(tensors), options.treatments),
         network_(options.network) {
-    std::size_t elements = 0;
-    for (const TensorInfo& t : tensors_) {
-      names_.push_back(t.name);
-      memory_.push_back(elements);
-      elements += shape3(t.dims).size();
-    }
-    arena_ = std::make_unique<Arena>(backend_, elements);
-    take_plan(options_.plan);
+    buckets_.take(options_.plan);
     context_.set_watch([this](Clock::time_point start) {
       record("encode", exchanging_, start);
     });
@@ -71,7 +64,7 @@ class GradientSync::Impl {
     step_ = {step, options_.total_steps, 0, options_.seed};
     densities_ = densities;
     note_ = note;
-    for (auto& bucket : buckets_) bucket->reset();
+    for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].reset();
     selected_ = 0;
     report_ = {};
     error_ = nullptr;
@@ -86,12 +79,12 @@ class GradientSync::Impl {
 
   void ready(std::size_t tensor, const TensorView& gradient,
              const Event& event) {
-    require(tensor < tensors_.size(), "[sync] tensors count from 0 to ",
-            tensors_.size(), ", got ", tensor);
+    require(tensor < tensors().size(), "[sync] tensors count from 0 to ",
+            tensors().size(), ", got ", tensor);
     const std::lock_guard lock(mutex_);
     expect(open_, "[sync] ready() must come after begin()");
-    const std::size_t b = bucket_of_[tensor];
-    if (!buckets_[b]->add(tensor, gradient, event)) return;
+    const std::size_t b = buckets_.of(tensor);
+    if (!buckets_[b].add(tensor, gradient, event)) return;
     record("backward", b, began_);
     changed_.notify_all();
   }
@@ -101,7 +94,7 @@ class GradientSync::Impl {
     std::unique_lock lock(mutex_);
     expect(open_, "[sync] finish() needs a step that has begun");
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      expect(buckets_[b]->complete(),
+      expect(buckets_[b].complete(),
              "[sync] finish() before all tensors of bucket ", b,
              " were announced; announce zeros for those without a gradient");
     }
@@ -133,102 +126,30 @@ class GradientSync::Impl {
   void replan(const Plan& plan) {
     expect(!open_ && !in_doubt_, "[sync] replan() belongs between two steps");
     compare_plans(plan);
-    take_plan(plan);
+    buckets_.take(plan);
+    heard_.totals.clear();
     options_.plan = plan;
   }
 
   std::size_t memory_bytes() const {
-    std::size_t bytes =
-        arena_->size() * sizeof(float) + context_.memory_bytes();
-    for (const auto& bucket : buckets_) bytes += bucket->memory_bytes();
-    return bytes;
+    return buckets_.memory_bytes() + context_.memory_bytes();
   }
 
-  State save() {
-    State state;
-    state.residual = fetch(arena_->residual());
-    if (arena_->has_momentum()) {
-      state.momentum = fetch(arena_->momentum(backend_));
-    }
-    for (const auto& bucket : buckets_) {
-      state.rules.push_back(bucket->save_rule(context_.stream()));
-      state.collectives.push_back(bucket->save_collective());
-    }
-    return state;
-  }
+  State save() { return buckets_.save(context_.stream()); }
 
   void load(const State& state) {
-    const std::size_t n = arena_->size();
-    require(state.residual.size() == n &&
-                (state.momentum.empty() || state.momentum.size() == n),
-            "[sync] the saved residual must have ", n, " elements, got ",
-            state.residual.size());
-    require(
-        state.rules.empty() || (state.rules.size() == buckets_.size() &&
-                                state.collectives.size() == buckets_.size()),
-        "[sync] the saved state must be of ", buckets_.size(), " buckets, got ",
-        state.rules.size());
-    Stream& stream = context_.stream();
-    backend_.copy_in(stream, arena_->residual(),
-                     std::as_bytes(std::span(state.residual)));
-    if (!state.momentum.empty()) {
-      backend_.copy_in(stream, arena_->momentum(backend_),
-                       std::as_bytes(std::span(state.momentum)));
-    }
-    for (std::size_t b = 0; b < state.rules.size(); ++b) {
-      buckets_[b]->load_rule(stream, state.rules[b]);
-      buckets_[b]->load_collective(state.collectives[b]);
-    }
-    for (auto& bucket : buckets_) bucket->inherit_residual();
-    committed_ = backend_.record(stream);
+    buckets_.load(context_.stream(), state);
+    committed_ = backend_.record(context_.stream());
     backend_.wait(committed_);
   }
 
-  const std::vector<TensorInfo>& tensors() const { return tensors_; }
+  const std::vector<TensorInfo>& tensors() const { return buckets_.tensors(); }
   const Plan& plan() const { return options_.plan; }
 
  private:
-  // Throws before anything has changed. Buckets that are as they were keep what
-  // they have learned.
-  void take_plan(const Plan& plan) {
-    check_plan(plan, names_);
-    std::vector<std::unique_ptr<BucketSync>> made;
-    for (const BucketPlan& bucket : plan.buckets) {
-      made.push_back(find_bucket(bucket) != nullptr ? nullptr
-                                                    : make_bucket(bucket));
-    }
-    bucket_of_.resize(tensors_.size());
-    for (std::size_t b = 0; b < made.size(); ++b) {
-      for (const std::size_t t : plan.buckets[b].tensors) bucket_of_[t] = b;
-      if (made[b] != nullptr) continue;
-      made[b] = std::move(*find_bucket(plan.buckets[b]));
-    }
-    buckets_ = std::move(made);
-    heard_.totals.clear();
-  }
-
-  std::unique_ptr<BucketSync>* find_bucket(const BucketPlan& plan) {
-    for (auto& bucket : buckets_) {
-      if (bucket != nullptr && bucket->plan() == plan) return &bucket;
-    }
-    return nullptr;
-  }
-
-  std::unique_ptr<BucketSync> make_bucket(const BucketPlan& plan) {
-    auto bucket = make_bucket_sync({.backend = backend_,
-                                    .arena = *arena_,
-                                    .plan = plan,
-                                    .tensors = tensors_,
-                                    .memory = memory_,
-                                    .treatments = options_.treatments});
-    // Another plan may have left something behind.
-    if (!buckets_.empty()) bucket->inherit_residual();
-    return bucket;
-  }
-
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
-    const std::string text = to_json(plan, names_);
+    const std::string text = to_json(plan, buckets_.names());
     const std::size_t other = rank_that_differs(comm_, "replan", step_.step,
                                                 std::as_bytes(std::span(text)));
     require(other == comm_.rank(),
@@ -270,11 +191,11 @@ class GradientSync::Impl {
   // Goes on after the exchange has failed: what is not selected would be lost.
   void select_all() {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (!wait_for([&] { return buckets_[b]->complete(); })) return;
+      if (!wait_for([&] { return buckets_[b].complete(); })) return;
       const auto start = Clock::now();
       StepInfo info = step_;
-      info.density = bucket_density(buckets_[b]->plan(), densities_);
-      buckets_[b]->select(*select_stream_, info);
+      info.density = bucket_density(buckets_[b].plan(), densities_);
+      buckets_[b].select(*select_stream_, info);
       report_.select_seconds += since(start);
       record("select", b, start);
       const std::lock_guard lock(mutex_);
@@ -339,13 +260,13 @@ class GradientSync::Impl {
   void verify_buckets() {
     again_.clear();
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (!buckets_[b]->verify(comm_)) again_.push_back(b);
+      if (!buckets_[b].verify(comm_)) again_.push_back(b);
     }
     for (const std::size_t b : again_) exchange(b);
     if (again_.empty()) return;
     context_.wait();
     for (const std::size_t b : again_) {
-      expect(buckets_[b]->verify(comm_), "[sync] what bucket ", b,
+      expect(buckets_[b].verify(comm_), "[sync] what bucket ", b,
              " sends must fit the second time");
     }
   }
@@ -356,17 +277,17 @@ class GradientSync::Impl {
     // Bucket by bucket in the step's number, so that ranks with another order
     // of buckets find each other out.
     const std::uint64_t step = step_.step * buckets_.size() + b;
-    if (Network* network = buckets_[b]->unknown_network()) {
+    if (Network* network = buckets_[b].unknown_network()) {
       if (!network_) network_ = measure_network(comm_, step);
       *network = *network_;
     }
     comm_.count_steps(buckets_.size(), options_.first_step);
-    buckets_[b]->exchange(comm_, context_, step);
+    buckets_[b].exchange(comm_, context_, step);
     report_.exchange_seconds += since(start);
     record("exchange", b, start);
-    if (!buckets_[b]->is_sparse()) return;
+    if (!buckets_[b].is_sparse()) return;
     const auto exchanged = Clock::now();
-    buckets_[b]->apply(context_, comm_.size());
+    buckets_[b].apply(context_, comm_.size());
     record("apply", b, exchanged);
     if (options_.link == nullptr) tell_applied(b);
   }
@@ -412,12 +333,12 @@ class GradientSync::Impl {
   void finish_buckets(bool commit) {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (!commit) {
-        buckets_[b]->roll_back(context_);
+        buckets_[b].roll_back(context_);
         continue;
       }
       const auto start = Clock::now();
-      buckets_[b]->commit(context_, heard_.totals[b]);
-      if (buckets_[b]->is_sparse()) continue;
+      buckets_[b].commit(context_, heard_.totals[b]);
+      if (buckets_[b].is_sparse()) continue;
       record("apply", b, start);
       tell_applied(b);
     }
@@ -434,7 +355,7 @@ class GradientSync::Impl {
 
   void tell_all_applied() {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (buckets_[b]->is_sparse()) tell_applied(b);
+      if (buckets_[b].is_sparse()) tell_applied(b);
     }
   }
 
@@ -445,25 +366,18 @@ class GradientSync::Impl {
 
   void count() {
     counts_.clear();
-    for (const auto& bucket : buckets_) {
-      const StepReport r = bucket->report();
+    for (std::size_t b = 0; b < buckets_.size(); ++b) {
+      const BucketSync& bucket = buckets_[b];
+      const StepReport r = bucket.report();
       counts_.push_back(r.selected);
       report_.budget += r.budget;
       report_.selected += r.selected;
       report_.nonfinite += r.nonfinite;
       report_.lost += r.lost;
-      (bucket->is_sparse() ? report_.sparse_elements
-                           : report_.dense_elements) += bucket->bucket().size();
+      (bucket.is_sparse() ? report_.sparse_elements : report_.dense_elements) +=
+          bucket.bucket().size();
     }
     counts_.push_back(note_);
-  }
-
-  std::vector<float> fetch(const float* device) {
-    std::vector<float> host(arena_->size());
-    backend_.copy_out(context_.stream(),
-                      std::as_writable_bytes(std::span(host)), device);
-    backend_.wait(backend_.record(context_.stream()));
-    return host;
   }
 
   void record(std::string_view what, std::size_t bucket,
@@ -474,15 +388,10 @@ class GradientSync::Impl {
 
   Communicator& comm_;
   Backend& backend_;
-  std::vector<TensorInfo> tensors_;
-  std::vector<std::string> names_;  // of the tensors
   SyncOptions options_;
-  std::vector<std::size_t> memory_;  // where each tensor starts in the arena
   std::unique_ptr<Stream> select_stream_;
   ExchangeContext context_;
-  std::unique_ptr<Arena> arena_;
-  std::vector<std::unique_ptr<BucketSync>> buckets_;
-  std::vector<std::size_t> bucket_of_;
+  BucketSet buckets_;
   std::vector<std::size_t> again_;  // buckets to exchange once more
   std::array<Event, 8> pending_;    // of the last buckets, with a link
 

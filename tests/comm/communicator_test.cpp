@@ -70,6 +70,25 @@ TEST(Communicator, NamesTheRankThatNeverCalls) {
   }
 }
 
+// What is no part of a step has no number, however steps are counted.
+TEST(Communicator, NamesNoStepBetweenSteps) {
+  ManualClock clock;
+  auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});
+  std::string error;
+  run_ranks(ranks, [&](std::size_t r) {
+    if (r == 1) return;  // never calls
+    ranks[r]->count_steps(4, 1);
+    try {
+      ranks[r]->barrier(Communicator::kBetweenSteps);
+    } catch (const CommError& e) {
+      error = e.what();
+    }
+  });
+  EXPECT_NE(error.find("for rank 1 in a call between steps phase 1"),
+            std::string::npos)
+      << error;
+}
+
 // Work that goes another way than by messages has the same deadline, and hears
 // of ranks that give up.
 TEST(Communicator, WaitsForOtherWorkNoLongerThanForMessages) {

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "files.h"
+#include "sluice/run/run_state.h"
 
 namespace sluice::testing {
 namespace {
@@ -196,6 +197,29 @@ TEST(Checkpoint, NamesAFolderThatIsNotThere) {
   EXPECT_CONTAINS(
       message_of<Broken>([&] { sample.write("/no/such/folder/c"); }),
       "'/no/such/folder/c' could not be written: No such file or directory");
+}
+
+// A resume by another link says that it has other bits.
+TEST(RunState, KeepsHowGpusExchanged) {
+  const TempFolder folder;
+  const auto written = [&](const std::string& header) {
+    Checkpoint::write(folder / "c", header, {});
+    return run_state_of(Checkpoint::read(folder / "c"), "c").gpu_link;
+  };
+  RunState state;
+  state.plan = "{}";
+  for (const std::string link : {"nccl", "mpi", ""}) {
+    state.gpu_link = link;
+    EXPECT_EQ(written(to_json(state)), link);
+  }
+  std::string before =
+      to_json(state);  // as it was written before there was one
+  const std::string entry = R"("gpu_link":"",)";
+  before.erase(before.find(entry), entry.size());
+  EXPECT_EQ(written(before), "");
+  state.gpu_link = "wire";
+  EXPECT_CONTAINS(message_of<Broken>([&] { written(to_json(state)); }),
+                  "'gpu_link' nccl, mpi or none, has 'wire'");
 }
 
 }  // namespace

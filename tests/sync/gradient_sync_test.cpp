@@ -96,32 +96,29 @@ std::string case_name(const ::testing::TestParamInfo<Sync::ParamType>& c) {
                    std::get<2>(way) + "_" + std::get<1>(c.param));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Plans, Sync,
-    ::testing::Combine(
-        ::testing::Values(Way("layerwise", "topk", "auto"),
-                          Way("single", "topk", "balanced"),
-                          Way("size=3k", "adtopk", "allgather"),
-                          Way("single", "topk", "cltk"),
-                          Way("single", "topk", "oktopk"),
-                          Way("layerwise", "sidco-p", "sparcml-rd"),
-                          Way("single", "tile:two_bit=true", "sparcml-split"),
-                          Way("single", "none", "dense-bf16"),
-                          Way("layerwise", "none", "dense")),
-        ::testing::ValuesIn(device_names())),
-    case_name);
-INSTANTIATE_TEST_SUITE_P(
-    Linked, Sync,
-    ::testing::Combine(::testing::Values(Way("layerwise", "topk", "auto"),
-                                         Way("single", "topk", "balanced"),
-                                         Way("size=3k", "adtopk", "allgather"),
-                                         Way("layerwise", "dgc", "allgather"),
-                                         Way("layerwise", "topk", "oktopk"),
-                                         Way("single", "none", "dense-bf16"),
-                                         Way("layerwise", "none", "dense-bf16"),
-                                         Way("layerwise", "none", "dense")),
-                       ::testing::ValuesIn(linked_names())),
-    case_name);
+const std::vector<Way> kWays = {
+    {"layerwise", "topk", "auto"},
+    {"single", "topk", "balanced"},
+    {"size=3k", "adtopk", "allgather"},
+    {"single", "topk", "cltk"},
+    {"single", "topk", "oktopk"},
+    {"layerwise", "sidco-p", "sparcml-rd"},
+    {"single", "tile:two_bit=true", "sparcml-split"},
+    {"single", "none", "dense-bf16"},
+    {"layerwise", "none", "dense"}};
+// By a link, or through the host beside one.
+const std::vector<Way> kLinkedWays = {
+    {"layerwise", "topk", "auto"},       {"single", "topk", "balanced"},
+    {"size=3k", "adtopk", "allgather"},  {"layerwise", "dgc", "allgather"},
+    {"layerwise", "topk", "oktopk"},     {"single", "none", "dense-bf16"},
+    {"layerwise", "none", "dense-bf16"}, {"layerwise", "none", "dense"}};
+
+auto all_of(const std::vector<Way>& ways, const std::vector<std::string>& on) {
+  return ::testing::Combine(::testing::ValuesIn(ways), ::testing::ValuesIn(on));
+}
+INSTANTIATE_TEST_SUITE_P(Plans, Sync, all_of(kWays, device_names()), case_name);
+INSTANTIATE_TEST_SUITE_P(Linked, Sync, all_of(kLinkedWays, linked_names()),
+                         case_name);
 
 // Of lists; and with two ranks, which add in but one order, of dense sums.
 TEST(GradientSync, ALinkChangesNoBits) {
@@ -266,10 +263,7 @@ TEST(GradientSync, GoesOnFromASavedState) {
                                                     kTensors, options);
               sync->load(state);
             }
-            device.set(gradients_of(r, step));
-            sync->begin(step);
-            device.announce_all(*sync);
-            sync->finish();
+            device.run(*sync, step, gradients_of(r, step));
             (interrupted ? resumed : whole)[r] = device.get();
           }
         });
@@ -297,12 +291,9 @@ void expect_recovery(const std::string& collective, std::uint64_t messages) {
       options.plan = plan_of(job);
       GradientSync sync(*ranks[r], *backend, kTensors, options);
       const auto step = [&](std::uint64_t number) {
-        device.set(gradients_of(r, number));
-        sync.begin(number);
-        device.announce_all(sync);
-        const bool done = sync.finish().committed;
+        const auto report = device.run(sync, number, gradients_of(r, number));
         last[r] = device.get();
-        return done;
+        return report.committed;
       };
       try {
         committed[r] = step(0) ? 1 : 0;
@@ -419,12 +410,8 @@ TEST(GradientSync, TracesWhatHappens) {
     SyncOptions options;
     options.plan = plan_of({});
     options.trace = &traces[r];
-    DeviceGradients device(*backend);
-    device.set(gradients_of(r, 0));
     GradientSync sync(*ranks[r], *backend, kTensors, options);
-    sync.begin(0);
-    device.announce_all(sync);
-    sync.finish();
+    DeviceGradients(*backend).run(sync, 0, gradients_of(r, 0));
   });
   const Trace& trace = traces[0];
   for (const std::string_view what :

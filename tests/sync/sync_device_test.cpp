@@ -77,6 +77,60 @@ TEST(SyncOnADevice, AsksTheHostOncePerStepWithALink) {
   }
 }
 
+// What one rank has grew past the slots that the step before suggests: all
+// ranks go a second round, and nobody can tell from the result.
+TEST(SyncOnADevice, SendsAgainWhatDidNotFitItsSlot) {
+  constexpr std::uint64_t kLarge = 3;  // the step
+  constexpr std::uint64_t kSteps = 5;
+  struct Trained {
+    std::vector<std::vector<float>> means;
+    std::vector<std::uint64_t> messages;
+  };
+  const auto train = [](const std::string& name,
+                        const std::string& collective) {
+    auto ranks = make_thread_ranks(2);
+    LinkHub hub;
+    std::vector<Trained> out(2);
+    run_ranks(ranks, [&](std::size_t r) {
+      auto backend = make_backend(name);
+      const auto link = make_link(name, hub, *ranks[r], *backend);
+      SyncOptions options;
+      // No residuals: they would grow from step to step.
+      options.plan = plan_of({.plan = "single",
+                              .sparsifier = "threshold:value=2",
+                              .feedback = "none",
+                              .collective = collective});
+      options.link = link.get();
+      DeviceGradients device(*backend);
+      GradientSync sync(*ranks[r], *backend, kTensors, options);
+      for (std::uint64_t step = 0; step < kSteps; ++step) {
+        Gradients g = gradients_of(r, step);
+        for (auto& tensor : g) {
+          for (float& v : tensor) v *= step == kLarge && r == 1 ? 2.0F : 1.0F;
+        }
+        const SyncReport report = device.run(sync, step, g);
+        EXPECT_TRUE(report.committed);
+        out[r].means.push_back(device.get());
+        out[r].messages.push_back(report.traffic.messages_sent);
+      }
+    });
+    EXPECT_EQ(out[0].means, out[1].means) << name;
+    return out;
+  };
+  for (const std::string collective : {"allgather", "balanced"}) {
+    for (const std::string& device : device_names()) {
+      const auto staged = train(device, collective);
+      const auto linked = train(device + "+link", collective);
+      for (std::size_t r = 0; r < 2; ++r) {
+        EXPECT_EQ(linked[r].means, staged[r].means) << device << collective;
+        const auto& messages = linked[r].messages;
+        EXPECT_GT(messages[kLarge], messages[kLarge - 1]) << device;
+        EXPECT_EQ(messages[kLarge + 1], messages[kLarge - 1]) << device;
+      }
+    }
+  }
+}
+
 // A selection that is not asked for stays on the device: only coded bytes,
 // reports and dense tensors leave it.
 TEST(SyncOnADevice, TakesNoListsToTheHost) {
@@ -231,12 +285,8 @@ TEST(GradientSync, TellsWhenABucketHasBeenApplied) {
         backend->wait(event);
         ++told[bucket];
       };
-      DeviceGradients device(*backend);
-      device.set(gradients_of(r, 0));
       GradientSync sync(*ranks[r], *backend, kTensors, options);
-      sync.begin(0);
-      device.announce_all(sync);
-      sync.finish();
+      DeviceGradients(*backend).run(sync, 0, gradients_of(r, 0));
       EXPECT_EQ(told, std::vector<int>(told.size(), 1));
     });
   }
@@ -280,10 +330,7 @@ TEST_P(Replan, LosesNothing) {
     for (std::uint64_t step = 0; step < 12; ++step) {
       if (step % 2 == 0) sync.replan(plans[step / 2]);
       const Gradients g = gradients_of(r, step);
-      device.set(g);
-      sync.begin(step);
-      device.announce_all(sync);
-      EXPECT_TRUE(sync.finish().committed);
+      EXPECT_TRUE(device.run(sync, step, g).committed);
       const std::vector<float> mean = device.get();
       const std::vector<float> flat_g = flat(g);
       for (std::size_t j = 0; j < n; ++j) {

@@ -53,6 +53,49 @@ TEST(SyncFaults, AFailedStepLosesNoGradient) {
   }
 }
 
+// A link that cannot be made anew fails the recovery on all ranks, and decides
+// nothing: the next one ends all doubt, whatever was lost.
+TEST(SyncFaults, ARecoveryMayFailAtItsLink) {
+  constexpr std::size_t kRanks = 3;
+  // Of rank 0: what it gives to its link, or frames, which are of the vote.
+  for (const bool of_link : {true, false}) {
+    for (std::uint64_t lost = 0; lost < 4; ++lost) {
+      ManualClock clock;
+      auto ranks = make_thread_ranks(
+          kRanks, {&clock, of_link ? nullptr : &drop_number, &lost});
+      LinkHub hub(of_link ? &drop_number : nullptr, &lost);
+      hub.refuse_rebuild();
+      std::vector<int> committed(kRanks, -1);
+      std::vector<std::vector<float>> last(kRanks);
+      run_ranks(ranks, [&](std::size_t r) {
+        auto backend = make_backend("fake");
+        StagedLink link(hub, *ranks[r], *backend);
+        DeviceGradients device(*backend);
+        SyncOptions options;
+        options.plan = plan_of({.collective = "allgather"});
+        options.link = &link;
+        GradientSync sync(*ranks[r], *backend, kTensors, options);
+        try {
+          device.run(sync, 0, gradients_of(r, 0));
+          ranks[r]->barrier(100);
+        } catch (const CommError&) {
+        }
+        EXPECT_THROW(sync.recover(), CommError);
+        committed[r] = sync.recover() ? 1 : 0;
+        if (committed[r] == 0) {
+          EXPECT_EQ(sync.save().residual[5], gradients_of(r, 0)[0][5]);
+        }
+        EXPECT_TRUE(device.run(sync, 1, gradients_of(r, 1)).committed);
+        last[r] = device.get();
+      });
+      for (std::size_t r = 1; r < kRanks; ++r) {
+        EXPECT_EQ(committed[r], committed[0]) << of_link << " " << lost;
+        EXPECT_EQ(last[r], last[0]) << of_link << " " << lost;
+      }
+    }
+  }
+}
+
 // All ranks end at once, and say why.
 TEST(SyncFaults, ANonFiniteGradientStopsAllRanks) {
   ManualClock clock;
@@ -67,11 +110,8 @@ TEST(SyncFaults, ANonFiniteGradientStopsAllRanks) {
     GradientSync sync(*ranks[r], *backend, kTensors, options);
     Gradients g = gradients_of(r, 0);
     if (r == 1) g[0][3] = NAN;
-    device.set(g);
-    sync.begin(7);
-    device.announce_all(sync);
     try {
-      sync.finish();
+      device.run(sync, 7, g);
     } catch (const std::runtime_error& e) {
       errors[r] = e.what();
     }
@@ -166,11 +206,8 @@ TEST(SyncFaults, ALostDecisionIsMadeUpForAfterTheNextFailure) {
         options.plan = plan_of(job);
         GradientSync sync(*ranks[r], *backend, kTensors, options);
         for (std::uint64_t step = 0; step < 6; ++step) {
-          device.set(gradients_of(r, step));
-          sync.begin(step);
-          device.announce_all(sync);
           try {
-            const SyncReport report = sync.finish();
+            const auto report = device.run(sync, step, gradients_of(r, step));
             if (r == 0 && step < 2) sent[step] = report.traffic.messages_sent;
           } catch (const CommError&) {
             EXPECT_TRUE(faulty) << "step " << step;

@@ -88,7 +88,7 @@ class Trainer {
       bool committed = trains;
       try {
         if (trains) {
-          take(step, gradients);
+          device_.run(sync_, step, gradients);
         } else {
           // Nothing could tell whoever missed the end of it from a rank that
           // left.
@@ -116,13 +116,6 @@ class Trainer {
     options.plan = plan_of(job);
     options.network = Network{};
     return options;
-  }
-
-  void take(std::uint64_t step, const Gradients& gradients) {
-    device_.set(gradients);
-    sync_.begin(step);
-    device_.announce_all(sync_);
-    sync_.finish();
   }
 
   // Of a step that was rolled back the sparse part is in the residual, and the

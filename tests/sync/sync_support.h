@@ -117,6 +117,14 @@ class DeviceGradients {
   void announce_all(GradientSync& sync) {
     for (std::size_t t = kTensors.size(); t-- > 0;) announce(sync, t);
   }
+  // A whole step with these gradients.
+  SyncReport run(GradientSync& sync, std::uint64_t step,
+                 const Gradients& gradients) {
+    set(gradients);
+    sync.begin(step);
+    announce_all(sync);
+    return sync.finish();
+  }
   std::vector<float> get() {
     std::vector<float> host(total_size());
     backend_.copy_out(*stream_, std::as_writable_bytes(std::span(host)),

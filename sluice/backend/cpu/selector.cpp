@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sluice/backend/judge.h"
 #include "sluice/core/key.h"
 
 namespace sluice::cpu {
@@ -9,8 +10,6 @@ namespace {
 
 // Below this a segment is not worth splitting between threads.
 constexpr std::size_t kMinPiece = 1U << 16;
-// The stream kernel notices a full list at the next block of 1024.
-constexpr std::size_t kBlockRoom = 1024;
 // From this share of hits on, a branch per four vectors costs more than it
 // saves (25M elements, AMD EPYC of Zen 4, 2026-11).
 constexpr double kManyHits = 0.003;
@@ -136,7 +135,7 @@ void Selector::stream_piece(Piece& piece) {
   args.base = task.base + static_cast<std::uint32_t>(piece.begin);
   args.lo = work.bracket.lo;
   args.hi = work.bracket.hi;
-  args.tie_cap = tie_cap(work);
+  args.tie_cap = tie_cap(task, work.bracket, work.wanted);
   args.many = static_cast<double>(task.facts.k) >
               kManyHits * static_cast<double>(task.facts.n);
   args.out = candidates(piece);
@@ -148,15 +147,7 @@ void Selector::stream_piece(Piece& piece) {
                        bracket_values_.data() + piece.offset);
 }
 
-std::size_t Selector::tie_cap(const Work& work) {
-  if (!work.bracket.ties) return 0;
-  // One more than can be taken, which tells whether there were more.
-  return std::max(work.task->facts.k, work.wanted) + 1;
-}
-
-// Adds up what the pieces found, to counts that do not depend on how many they
-// were: each records ties up to the cap, and a few beyond it, and stops when
-// its list is full.
+// Adds up what the pieces found.
 Counts Selector::count(Work& work) {
   std::uint64_t nonfinite = 0;
   work.recorded = work.high = 0;
@@ -167,15 +158,10 @@ Counts Selector::count(Work& work) {
     nonfinite += piece.got.nonfinite;
   }
   if (work.round == 0) work.nonfinite = nonfinite;
-  Counts counts = {work.recorded, work.high};
-  std::uint64_t most = work.recorded;  // that one piece alone would record
-  if (const std::size_t cap = tie_cap(work); cap > 0) {
-    counts.lo = std::min(counts.lo, counts.hi + cap - 1);
-    most = counts.hi + cap + kBlockRoom;
-  }
-  // A list with room for every element of the segment cannot fill up.
-  const bool bounded = work.open && work.capacity < work.task->facts.n;
-  if (bounded && most > work.capacity) counts = {work.capacity, 0, true};
+  const SegmentTask& task = *work.task;
+  const Counts counts = count_candidates(
+      task, work.recorded, work.high, tie_cap(task, work.bracket, work.wanted),
+      work.open ? work.capacity : task.facts.n);
   work.candidates = counts.lo;
   return counts;
 }
@@ -189,36 +175,21 @@ void Selector::judge(Work& work) {
   }
   if (work.exact) {
     ++work.round;
-    // A bracket that starts at the bottom has seen everything there is.
-    const bool all = work.bracket.lo <= (work.zeros ? 0U : 1U);
-    const bool enough =
-        !counts.overflow && (all || work.candidates >= work.wanted);
-    if (enough || work.searched) {
-      work.open = work.streaming = false;
-      work.verdict = {Verdict::kTake, std::min(work.wanted, work.candidates)};
-      return;
-    }
-    restore(work);
-    work.searched = true;
-    return;
-  }
-  work.verdict = work.task->rule.judge(call(work), counts);
-  ++work.round;
-  if (counts.overflow && work.verdict.kind == Verdict::kTake) {
-    work.verdict.kind = Verdict::kExact;  // not all of them are there to take
-  }
-  if (work.verdict.kind == Verdict::kAgain &&
-      work.round >= work.task->rule.rounds) {
-    work.verdict = {Verdict::kExact, work.task->facts.k};
+    work.verdict = judge_exact(counts, work.bracket, work.wanted, work.zeros,
+                               work.searched);
+  } else {
+    const Verdict verdict = work.task->rule.judge(call(work), counts);
+    ++work.round;
+    work.verdict = bounded(verdict, counts, *work.task, work.round);
   }
   if (work.verdict.kind == Verdict::kTake) {
     work.open = work.streaming = false;
-    work.verdict.count = std::min({work.verdict.count, work.candidates,
-                                   std::uint64_t{work.task->capacity}});
     return;
   }
   restore(work);
-  if (work.verdict.kind == Verdict::kExact) {
+  if (work.exact) {
+    work.searched = true;
+  } else if (work.verdict.kind == Verdict::kExact) {
     select_exactly(work, work.verdict.count, work.verdict.zeros);
   }
 }

@@ -116,7 +116,6 @@ class Selector {
   // streaming
   void stream();
   void stream_piece(Piece& piece);
-  static std::size_t tie_cap(const Work& work);
   Counts count(Work& work);
   void judge(Work& work);
   void restore(Work& work);

@@ -40,33 +40,63 @@ using cuda::as_cuda;
 using cuda::check;
 using cuda::CudaStream;
 
-// Events that were used and may be used again: making one costs more than
-// recording it.
-class EventPool {
+// Things that were used and may be used again.
+template <class T>
+class FreeList {
  public:
-  cudaEvent_t take() {
+  template <class Make>
+  T take(Make&& make) {
     const std::lock_guard lock(mutex_);
     if (free_.empty()) {
-      cudaEvent_t event = nullptr;
-      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-            "to make an event");
-      return event;
+      free_.reserve(++made_);  // give() must not allocate
+      return make();
     }
-    cudaEvent_t event = free_.back();
+    const T last = free_.back();
     free_.pop_back();
-    return event;
+    return last;
   }
-  void give(cudaEvent_t event) {
+  void give(T thing) {
     const std::lock_guard lock(mutex_);
-    free_.push_back(event);
+    free_.push_back(thing);
   }
-  ~EventPool() {
-    for (cudaEvent_t event : free_) cudaEventDestroy(event);
-  }
+  // Of those that are not in use.
+  const std::vector<T>& all() const { return free_; }
 
  private:
   std::mutex mutex_;
-  std::vector<cudaEvent_t> free_;
+  std::vector<T> free_;
+  std::size_t made_ = 0;
+};
+
+// The events of a backend, and the memory of their states: to make an event
+// costs more than to record it, and a step must not allocate.
+struct EventPool {
+  ~EventPool() {
+    for (cudaEvent_t event : events.all()) cudaEventDestroy(event);
+    for (void* memory : states.all()) ::operator delete(memory);
+  }
+  FreeList<cudaEvent_t> events;
+  FreeList<void*> states;  // all of one size
+};
+
+// For std::allocate_shared. It holds the pool, which events may need longer
+// than the backend.
+template <class T>
+struct StateAllocator {
+  using value_type = T;
+
+  explicit StateAllocator(std::shared_ptr<EventPool> from)
+      : pool(std::move(from)) {}
+  template <class U>
+  explicit StateAllocator(const StateAllocator<U>& other) : pool(other.pool) {}
+  T* allocate(std::size_t count) {
+    return static_cast<T*>(
+        pool->states.take([&] { return ::operator new(count * sizeof(T)); }));
+  }
+  void deallocate(T* memory, std::size_t) { pool->states.give(memory); }
+  bool operator==(const StateAllocator&) const = default;
+
+  std::shared_ptr<EventPool> pool;
 };
 
 // A point in a CUDA stream.
@@ -85,13 +115,18 @@ class CudaEvent : public Event::State {
   cudaEvent_t event_;
 };
 
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+        "to make an event");
+  return event;
+}
+
 class PooledEvent final : public CudaEvent {
  public:
-  PooledEvent(std::shared_ptr<EventPool> pool, cudaStream_t stream)
-      : CudaEvent(pool->take()), pool_(std::move(pool)) {
-    check(cudaEventRecord(get(), stream), "to record an event");
-  }
-  ~PooledEvent() override { pool_->give(get()); }
+  explicit PooledEvent(std::shared_ptr<EventPool> pool)
+      : CudaEvent(pool->events.take(make_event)), pool_(std::move(pool)) {}
+  ~PooledEvent() override { pool_->events.give(get()); }
 
  private:
   std::shared_ptr<EventPool> pool_;
@@ -149,7 +184,11 @@ class CudaBackend final : public Backend {
   }
   Event record(Stream& stream) override {
     use();
-    return Event(std::make_shared<PooledEvent>(pool_, as_cuda(stream).handle));
+    auto event = std::allocate_shared<PooledEvent>(
+        StateAllocator<PooledEvent>(pool_), pool_);
+    check(cudaEventRecord(event->get(), as_cuda(stream).handle),
+          "to record an event");
+    return Event(std::move(event));
   }
   void wait(const Event& event) override {
     use();
@@ -197,9 +236,7 @@ class CudaBackend final : public Backend {
   }
 
   void pack(Stream& stream, const PackPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_pack(s.handle, s.uploads, pass);
+    run(stream, cuda::run_pack, pass);
   }
   void fill(Stream& stream, float* target, std::size_t n,
             float value) override {
@@ -212,19 +249,13 @@ class CudaBackend final : public Backend {
     cuda::run_count_nonfinite(as_cuda(stream).handle, values, n, count);
   }
   void select(Stream& stream, const SelectPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    s.selector.run(s.handle, s.uploads, pass);
+    run(stream, &CudaStream::selector, pass);
   }
   void momentum(Stream& stream, const MomentumPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_momentum(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_momentum, pass);
   }
   void quantize(Stream& stream, const QuantizePass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_quantize(s.handle, s.uploads, pass);
+    run(stream, cuda::run_quantize, pass);
   }
   void narrow(Stream& stream, const NarrowPass& pass) override {
     use();
@@ -235,33 +266,39 @@ class CudaBackend final : public Backend {
     cuda::run_widen(as_cuda(stream).handle, pass);
   }
   void scatter(Stream& stream, const ScatterPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_scatter(s.handle, s.uploads, pass);
+    run(stream, cuda::run_scatter, pass);
   }
   void gather(Stream& stream, const GatherPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_gather(s.handle, s.uploads, pass);
+    run(stream, cuda::run_gather, pass);
   }
   void apply(Stream& stream, const ApplyPass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    cuda::run_apply(s.handle, s.uploads, s.scratch, pass);
+    run(stream, cuda::run_apply, pass);
   }
   void encode(Stream& stream, const EncodePass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    s.encoder.run(s.handle, s.uploads, pass);
+    run(stream, &CudaStream::encoder, pass);
   }
   void decode(Stream& stream, const DecodePass& pass) override {
-    use();
-    CudaStream& s = as_cuda(stream);
-    s.decoder.run(s.handle, s.uploads, pass);
+    run(stream, &CudaStream::decoder, pass);
   }
 
  private:
   static constexpr std::size_t kSmallCopy = std::size_t{1} << 18;
+
+  template <class Pass>
+  void run(Stream& stream,
+           void (*enqueue)(cudaStream_t, cuda::Uploads&, cuda::PassScratch&,
+                           const Pass&),
+           const Pass& pass) {
+    use();
+    CudaStream& s = as_cuda(stream);
+    enqueue(s.handle, s.uploads, s.scratch, pass);
+  }
+  template <class Runner, class Pass>
+  void run(Stream& stream, Runner CudaStream::*runner, const Pass& pass) {
+    use();
+    CudaStream& s = as_cuda(stream);
+    (s.*runner).run(s.handle, s.uploads, pass);
+  }
 
   // The device of the calling thread; cheap where it is this one already.
   void use() const { check(cudaSetDevice(device_), "to use the device"); }

@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "sluice/backend/cuda/block.cuh"
 #include "sluice/backend/cuda/passes.h"
-#include "sluice/core/half.h"
 #include "sluice/core/key.h"
 
 namespace sluice::cuda {
@@ -72,60 +70,27 @@ __global__ void widen_kernel(WidenPass pass) {
   }
 }
 
-// A tensor of a bucket.
-struct Place {
-  TensorView view;
-  const float* residual = nullptr;
-  std::uint64_t base = 0;
-  std::uint64_t size = 0;
-  bool flat = false;  // element i stands at data[i]
-
-  __device__ std::uint64_t offset(std::uint64_t i) const {
-    if (flat) return i;
-    std::ptrdiff_t at = 0;
-    for (std::size_t d = view.rank; d-- > 0;) {
-      at += static_cast<std::ptrdiff_t>(i % view.dims[d]) * view.strides[d];
-      i /= view.dims[d];
-    }
-    return static_cast<std::uint64_t>(at);
-  }
-  __device__ float load(std::uint64_t i) const {
-    const std::uint64_t at = offset(i);
-    if (view.dtype == DType::kFp32)
-      return static_cast<const float*>(view.data)[at];
-    const std::uint16_t half = static_cast<const std::uint16_t*>(view.data)[at];
-    return view.dtype == DType::kBf16 ? from_bf16(half) : from_fp16(half);
-  }
-  __device__ void store(std::uint64_t i, float x) const {
-    const std::uint64_t at = offset(i);
-    if (view.dtype == DType::kFp32) {
-      static_cast<float*>(view.data)[at] = x;
-    } else {
-      static_cast<std::uint16_t*>(view.data)[at] =
-          view.dtype == DType::kBf16 ? to_bf16(x) : to_fp16(x);
-    }
-  }
-};
-
 struct Places {
-  std::vector<Place> all;
+  std::span<const Place> all;
   std::uint64_t size = 0;
 };
 
-Places places_of(std::span<const TensorView> views,
+Places places_of(PassScratch& scratch, std::span<const TensorView> views,
                  std::span<const MemoryRange> residuals) {
-  Places out;
+  std::vector<Place>& all = scratch.places;
+  std::uint64_t size = 0;
+  all.clear();
   for (std::size_t i = 0; i < views.size(); ++i) {
     Place place;
     place.view = views[i];
     place.residual = residuals.empty() ? nullptr : residuals[i].data;
-    place.base = out.size;
+    place.base = size;
     place.size = views[i].size();
     place.flat = views[i].contiguous();
-    out.size += place.size;
-    if (place.size > 0) out.all.push_back(place);
+    size += place.size;
+    if (place.size > 0) all.push_back(place);
   }
-  return out;
+  return {all, size};
 }
 
 // The last of `count` things that begin at or before `index`.
@@ -217,21 +182,16 @@ __global__ void gather_kernel(SparseView at, const MemoryRange* ranges,
   }
 }
 
-std::vector<MemoryRange> without_empty(std::span<const MemoryRange> ranges) {
-  std::vector<MemoryRange> out;
+std::span<const MemoryRange> without_empty(
+    PassScratch& scratch, std::span<const MemoryRange> ranges) {
+  std::vector<MemoryRange>& out = scratch.ranges;
+  out.clear();
   for (const MemoryRange& range : ranges) {
     if (range.size > 0) out.push_back(range);
   }
   return out;
 }
 
-// One tensor's part of the momentum kernels.
-struct Moving {
-  MomentumTask task;
-  std::uint64_t base = 0;
-  std::uint32_t first_chunk = 0;
-  std::uint32_t chunks = 0;
-};
 constexpr std::uint64_t kNormChunk = 1U << 14;
 
 __global__ void norm_kernel(const Moving* all, double* partial) {
@@ -285,13 +245,6 @@ __global__ void momentum_kernel(const Moving* all, const float* scales,
   }
   add_count(task.nonfinite, bad);
 }
-
-// One segment's entries on their way to a narrower form.
-struct Rounding {
-  float* memory = nullptr;
-  std::uint32_t base = 0;
-  ValueForm form = ValueForm::kFp32;
-};
 
 struct TwoBit {
   double mean;
@@ -382,10 +335,11 @@ void run_count_nonfinite(cudaStream_t stream, const float* values,
   launch("to count", stream, blocks_for(n), count_kernel, values, n, count);
 }
 
-void run_pack(cudaStream_t stream, Uploads& uploads, const PackPass& pass) {
-  const Places places = places_of(pass.sources, pass.residuals);
+void run_pack(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
+              const PackPass& pass) {
+  const Places places = places_of(scratch, pass.sources, pass.residuals);
   if (places.size == 0) return;
-  const Place* all = uploads.send(std::span<const Place>(places.all));
+  const Place* all = uploads.send(places.all);
   launch("to pack", stream, blocks_for(places.size), pack_kernel, all,
          static_cast<std::uint32_t>(places.all.size()), places.size,
          pass.target);
@@ -397,9 +351,9 @@ void run_apply(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
     check(cudaMemsetAsync(pass.nonfinite, 0, sizeof(*pass.nonfinite), stream),
           "to clear a count");
   }
-  const Places places = places_of(pass.targets, {});
+  const Places places = places_of(scratch, pass.targets, {});
   if (places.size == 0) return;
-  const Place* all = uploads.send(std::span<const Place>(places.all));
+  const Place* all = uploads.send(places.all);
   const auto count = static_cast<std::uint32_t>(places.all.size());
   const auto write = [&](const float* dense, float scale,
                          std::uint64_t* nonfinite) {
@@ -435,11 +389,11 @@ void run_widen(cudaStream_t stream, const WidenPass& pass) {
   launch("to add up bf16", stream, blocks_for(pass.n), widen_kernel, pass);
 }
 
-void run_scatter(cudaStream_t stream, Uploads& uploads,
+void run_scatter(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
                  const ScatterPass& pass) {
-  const std::vector<MemoryRange> ranges = without_empty(pass.targets);
+  const auto ranges = without_empty(scratch, pass.targets);
   if (ranges.empty()) return;
-  const MemoryRange* all = uploads.send(std::span<const MemoryRange>(ranges));
+  const MemoryRange* all = uploads.send(ranges);
   for (const SparseView& list : pass.lists) {
     launch("to scatter", stream, blocks_for(list.capacity), scatter_kernel,
            list, all, static_cast<std::uint32_t>(ranges.size()), pass.op,
@@ -447,9 +401,10 @@ void run_scatter(cudaStream_t stream, Uploads& uploads,
   }
 }
 
-void run_gather(cudaStream_t stream, Uploads& uploads, const GatherPass& pass) {
-  const std::vector<MemoryRange> ranges = without_empty(pass.sources);
-  const MemoryRange* all = uploads.send(std::span<const MemoryRange>(ranges));
+void run_gather(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
+                const GatherPass& pass) {
+  const auto ranges = without_empty(scratch, pass.sources);
+  const MemoryRange* all = uploads.send(ranges);
   launch("to gather", stream, blocks_for(pass.at.capacity), gather_kernel,
          pass.at, all, static_cast<std::uint32_t>(ranges.size()), pass.values);
 }
@@ -457,7 +412,8 @@ void run_gather(cudaStream_t stream, Uploads& uploads, const GatherPass& pass) {
 void run_momentum(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
                   const MomentumPass& pass) {
   if (pass.tasks.empty()) return;
-  std::vector<Moving> all;
+  std::vector<Moving>& all = scratch.moving;
+  all.clear();
   std::uint32_t chunks = 0;
   std::uint32_t most_chunks = 1;
   std::uint64_t most = 1;
@@ -483,9 +439,10 @@ void run_momentum(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
          momentum_kernel, tasks, scales, pass.factor, pass.nesterov);
 }
 
-void run_quantize(cudaStream_t stream, Uploads& uploads,
+void run_quantize(cudaStream_t stream, Uploads& uploads, PassScratch& scratch,
                   const QuantizePass& pass) {
-  std::vector<Rounding> tasks;
+  std::vector<Rounding>& tasks = scratch.rounding;
+  tasks.clear();
   bool any = false;
   for (const SegmentTask& task : pass.tasks) {
     tasks.push_back({task.memory, task.base, task.values});

@@ -150,17 +150,13 @@ void WireDecoder::run(cudaStream_t stream, Uploads& uploads,
   require(pass.segments.size() < kMostParts, "[decode] a GPU takes fewer than ",
           kMostParts, " segments, got ", pass.segments.size());
   segments_.set(stream, uploads, pass.segments);
-  DecodeArgs a;
+  DecodeArgs a{pass};
   a.segments = segments_.device();
   a.count = segments_.count();
   a.elements = segments_.size();
   a.in = pass.in;
   a.bytes = pass.bytes;
   a.size = pass.size;
-  a.indices = pass.indices;
-  a.values = pass.values;
-  a.starts = pass.starts;
-  a.capacity = pass.capacity;
   a.result = pass.result;
   // Words are read whole.
   if (reinterpret_cast<std::uintptr_t>(pass.in) % 8 != 0) {

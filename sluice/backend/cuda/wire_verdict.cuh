@@ -41,17 +41,13 @@ struct DecodeHead {
   Count words = 0;
 };
 
-struct DecodeArgs {
+struct DecodeArgs : BlockSink {
   const WireSegment* segments = nullptr;
   std::uint32_t count = 0;
   std::uint64_t elements = 0;
   const std::byte* in = nullptr;  // at a word
   std::uint64_t bytes = 0;
   const std::uint64_t* size = nullptr;
-  std::uint32_t* indices = nullptr;
-  float* values = nullptr;
-  std::uint64_t* starts = nullptr;
-  std::uint64_t capacity = 0;
   DecodeResult* result = nullptr;
 
   DecodeHead* head = nullptr;

@@ -60,7 +60,7 @@ Facts own_facts(int device, std::string problem) {
 }
 
 std::vector<NcclRank> gather_facts(Communicator& comm, const Facts& mine) {
-  comm.begin("nccl", comm.epoch());
+  comm.begin("nccl", Communicator::kBetweenSteps);
   std::vector<NcclRank> ranks;
   for (std::size_t r = 0; r < comm.size(); ++r) {
     if (r != comm.rank()) comm.send(r, 0, std::as_bytes(std::span(&mine, 1)));
@@ -109,7 +109,7 @@ class NcclLink final : public DeviceLink {
     constexpr std::uint32_t kId = 1;
     abort();
     use();
-    comm_.begin("nccl", comm_.epoch());
+    comm_.begin("nccl", Communicator::kBetweenSteps);
     nccl::UniqueId id;
     if (comm_.rank() == 0) {
       settle(api_.get_unique_id(&id));

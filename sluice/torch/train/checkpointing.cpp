@@ -28,6 +28,7 @@ std::uint64_t write_model(const Session& session, const std::string& folder,
   file.progress = session.progress;
   file.ranks = session.comm.size();
   file.threads = session.threads;
+  file.gpu_link = session.gpu_link();
   file.config = session.config;
   file.plan = to_json(session.model.plan, session.model.names);
   file.schedule = session.schedule->state();

@@ -89,6 +89,13 @@ void Reporting::say_what_goes_on(const SavedRun& saved) {
                " now: sums have other bits than without the stop; --threads ",
                saved.model.threads, " keeps them"));
   }
+  const std::string& link = saved.model.gpu_link;  // empty: GPUs had none
+  if (!link.empty() && !s.gpu_link().empty() && link != s.gpu_link()) {
+    say(concat("[resume] GPUs exchanged by ", link, " before, by ",
+               s.gpu_link(),
+               " now: sums have other bits than without the stop; --gpu-link ",
+               link, " keeps them"));
+  }
   if (saved.model.ranks == s.comm.size()) return;
   say(concat("residuals of ", saved.model.ranks, " workers went to ",
              s.comm.size(), "; rules and collectives start anew"));
