@@ -203,7 +203,8 @@ def peers(*files):
     """The bar is topk's; the others have none."""
     out = []
     for row in steady_rows(files):
-        what = f"{row['method']} {size_name(row['n'])} {percent(row['density'])}, times as fast as torch"
+        what = (f"{row['method']} {size_name(row['n'])} {percent(row['density'])}, {1e3 * row['sluice_seconds']:.3f} / "
+                f"{1e3 * row['torch_seconds']:.3f} ms of torch, times as fast")
         if row["method"] == "topk":
             out.append(judged("peers", what, row["speedup"], PEERS_BAR, "{:.1f}", at_least=True))
         else:
