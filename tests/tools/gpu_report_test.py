@@ -113,6 +113,15 @@ class Suites(ReportTest):
                          ("ran out of time, nothing found until then", "pass", "no"))
         self.assertEqual(self.run_report("table")[0], 0)
 
+    def test_a_sanitizer_without_time_tells_what_it_saw(self):
+        log = self.file("========= COMPUTE-SANITIZER\n========= Invalid __global__ read of size 4 bytes\n")
+        self.assertEqual(self.result("sanitizer", "memcheck", log, 124),
+                         ("FAIL: Invalid __global__ read of size 4 bytes", "pass", "no"))
+
+    def test_a_sanitizer_of_no_test_fails(self):
+        log = self.file("[  PASSED  ] 0 tests.\n========= ERROR SUMMARY: 0 errors\n")
+        self.assertEqual(self.result("sanitizer", "memcheck", log, 0), ("FAIL: no test ran", "pass", "no"))
+
     def test_a_sanitizer_without_a_summary_fails(self):
         self.assertEqual(self.result("sanitizer", "memcheck", self.file("no device\n"), 0),
                          ("FAIL: exit status 0, last line: no device", "pass", "no"))
@@ -127,8 +136,8 @@ class Benches(ReportTest):
     def test_select_shows_the_usual_and_the_worst(self):
         rows = [bench_row(phase="cold", ratio=9), bench_row(), bench_row(density=0.001, ratio=8),
                 bench_row(sparsifier="adtopk", ratio=1.3), bench_row(sparsifier="dgc", ratio=1.4),
-                bench_row(sparsifier="redsync", ratio=1.6), bench_row(sparsifier="adtopk", row=64, ratio=1.4),
-                bench_row(n=999_424, seconds=2e-5)]
+                bench_row(sparsifier="redsync", ratio=1.6), bench_row(sparsifier="threshold", ratio=9),
+                bench_row(sparsifier="adtopk", row=64, ratio=1.4), bench_row(n=999_424, seconds=2e-5)]
         _, text = self.run_report("select", self.file(rows[:4], "a"), self.file(rows[4:], "b"))
         self.assertIn("topk 25M 0.1 %", text)
         self.assertEqual(self.lines(), [
