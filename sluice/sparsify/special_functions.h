@@ -52,16 +52,31 @@ SLUICE_HD inline double gamma_q_fraction(double a, double x) {
   return h * std::exp(-x + a * std::log(x) - log_gamma(a));
 }
 
+// x in (lo, hi) with tail(x) = q, from x on; tail' = -density. Newton's steps
+// on the logarithm of the tail, which is nearly straight, inside what is left
+// of the interval.
+template <class Tail, class Density>
+SLUICE_HD double invert_tail(Tail&& tail, Density&& density, double q,
+                             double lo, double hi, double x) {
+  for (int i = 0; i < 200 && hi - lo > 1e-15 * hi; ++i) {
+    const double t = tail(x);
+    const double step = std::log(t / q) * t / density(x);
+    if (std::abs(step) <= 1e-15 * x) return x;
+    (step > 0 ? lo : hi) = x;
+    x += step;
+    if (!(x > lo && x < hi)) x = (lo + hi) / 2;
+  }
+  return x;
+}
+
 // z with P(|N(0,1)| > z) = p, for 0 < p <= 1.
 SLUICE_HD inline double two_sided_normal_quantile(double p) {
   if (p >= 1) return 0;
-  double lo = 0;
-  double hi = 40;
-  for (int i = 0; i < 100 && hi - lo > 1e-15 * hi; ++i) {
-    const double mid = (lo + hi) / 2;
-    (std::erfc(mid / std::sqrt(2.0)) > p ? lo : hi) = mid;
-  }
-  return (lo + hi) / 2;
+  constexpr double kHalfRoot = 0.70710678118654752440;  // 1 / sqrt(2)
+  constexpr double kPeak = 0.79788456080286535588;      // 2 / sqrt(2 pi)
+  return invert_tail([](double z) { return std::erfc(z * kHalfRoot); },
+                     [](double z) { return kPeak * std::exp(-z * z / 2); }, p,
+                     0, 40, std::sqrt(-2 * std::log(p)));
 }
 
 // The regularised upper incomplete gamma function Q(a, x), a > 0, x >= 0.
@@ -73,14 +88,12 @@ SLUICE_HD inline double gamma_q(double a, double x) {
 // x with Q(a, x) = q, for a > 0 and 0 < q < 1. Works on the upper tail itself,
 // so small q lose no digits.
 SLUICE_HD inline double inverse_gamma_q(double a, double q) {
-  double hi = a + 1;
-  while (gamma_q(a, hi) > q && hi < 1e6) hi *= 2;
-  double lo = 0;
-  for (int i = 0; i < 200 && hi - lo > 1e-14 * hi; ++i) {
-    const double mid = (lo + hi) / 2;
-    (gamma_q(a, mid) > q ? lo : hi) = mid;
-  }
-  return (lo + hi) / 2;
+  const double log_scale = log_gamma(a);
+  return invert_tail([&](double x) { return gamma_q(a, x); },
+                     [&](double x) {
+                       return std::exp(-x + (a - 1) * std::log(x) - log_scale);
+                     },
+                     q, 0, 1e6, a + 1);
 }
 
 }  // namespace sluice
