@@ -22,6 +22,7 @@ struct Sample {
   static constexpr std::uint64_t kLine = 16;
   static constexpr unsigned kFraction = 20;
 
+  Sample() = default;
   SLUICE_HD Sample(const Query& query, const SegmentFacts& facts) {
     if (query.stride > 0) {
       kind = kStrided;

@@ -58,9 +58,7 @@ struct TopkSearch {
       state.predicted = center;
       const std::uint32_t lo =
           center > state.margin ? center - state.margin : 0;
-      // Half of it above: what is taken between the cut and hi is cleared one
-      // by one, and that too many reach hi is easily put right.
-      return {lo, min_of(center + state.margin / 2, kInfKey)};
+      return {lo, min_of(center + state.margin, kInfKey)};
     }
     if (state.warm == 0) {
       // After a failed warm bracket both stay, so that observe() learns from

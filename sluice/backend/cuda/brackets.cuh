@@ -94,7 +94,7 @@ __device__ inline TailSums* tail_room(const SelectArgs& a) {
 __device__ inline void propose(const SelectArgs& a, std::uint32_t segment) {
   const Segment& s = a.segments[segment];
   Work& w = a.works[segment];
-  const Sample sample(w.query, s.task.facts);
+  const Sample sample = w.sample;
   Answer answer;
   answer.sampled = sample.count;
   Moments m;
@@ -276,7 +276,7 @@ __device__ __noinline__ void propose_held(const SelectArgs& a,
                                           std::uint32_t segment) {
   auto& held = *reinterpret_cast<HeldSample*>(shared_words());
   const Query query = a.works[segment].query;
-  const Sample sample(query, a.segments[segment].task.facts);
+  const Sample sample = a.works[segment].sample;
   Answer answer;
   answer.sampled = sample.count;
   if (sample.count > 0) {

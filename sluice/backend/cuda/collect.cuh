@@ -125,7 +125,7 @@ __device__ inline void count_bins(const SelectArgs& a) {
                      [&](bool there, const Entry& entry) {
                        const std::uint32_t key = magnitude_key(entry.value);
                        if (!there || key - base >= width) return;
-                       atomicAdd(counts + ((key - base) >> shift), 1U);
+                       atomicAdd(counts + cut_bin(key - base, shift), 1U);
                      });
     }
     __syncthreads();
@@ -151,7 +151,7 @@ __device__ inline std::uint64_t count_slots(const SelectArgs& a, const Work& w,
   return __reduce_add_sync(kAll, count);
 }
 
-__device__ inline Taken count_candidates(const SelectArgs& a, const Run& run) {
+__device__ inline Taken count_taken(const SelectArgs& a, const Run& run) {
   Work& w = a.works[run.segment];
   // What is taken whatever the rest of the search says.
   const std::uint32_t above = w.few != 0 ? w.base + w.width : w.cut + 1;
@@ -185,7 +185,7 @@ __device__ inline Taken count_run(const SelectArgs& a, const Run& run) {
   Work& w = a.works[run.segment];
   if (is_direct(s, w)) return {count_slots(a, w, slots_of(a, run)), 0};
   if (!is_marked(s, w)) {
-    return w.selected > 0 ? count_candidates(a, run) : Taken{};
+    return w.selected > 0 ? count_taken(a, run) : Taken{};
   }
   const Words words = words_of(a, run);
   unsigned marked = 0;

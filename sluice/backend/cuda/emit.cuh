@@ -22,28 +22,30 @@ __device__ inline const Cut& cut_few(const SelectArgs& a,
                                      std::uint32_t segment) {
   __shared__ Cut cut;
   __shared__ Entry all[kFew];
-  const Work& w = a.works[segment];
+  const std::uint32_t listed = a.works[segment].listed;
+  const std::uint64_t rank = a.works[segment].rank;
   const std::uint32_t i = threadIdx.x;
   __syncthreads();
   if (i == 0) cut.quota = cut.taken = 0;
   if (i == 0) cut.tied = false;
-  if (i < w.listed) all[i] = a.few[segment * kFew + i];
+  if (i < listed) all[i] = a.few[segment * kFew + i];
   __syncthreads();
   std::uint32_t before = ~0U;
-  if (i < w.listed) {
+  if (i < listed) {
     before = 0;
     const Entry mine = all[i];
-    for (std::uint32_t j = 0; j < w.listed; ++j) {
+    const std::uint32_t own = magnitude_key(mine.value);
+#pragma unroll 4
+    for (std::uint32_t j = 0; j < listed; ++j) {
       const std::uint32_t key = magnitude_key(all[j].value);
-      const std::uint32_t own = magnitude_key(mine.value);
       before += key > own || (key == own && all[j].index < mine.index) ? 1 : 0;
     }
-    if (before < w.rank) cut.entries[atomicAdd(&cut.taken, 1U)] = mine;
-    if (before + 1 == w.rank) cut.key = magnitude_key(mine.value);
+    if (before < rank) cut.entries[atomicAdd(&cut.taken, 1U)] = mine;
+    if (before + 1 == rank) cut.key = magnitude_key(mine.value);
   }
   __syncthreads();
-  if (i < w.listed && magnitude_key(all[i].value) == cut.key) {
-    if (before < w.rank) {
+  if (i < listed && magnitude_key(all[i].value) == cut.key) {
+    if (before < rank) {
       atomicAdd(&cut.quota, 1U);
     } else {
       cut.tied = true;

@@ -101,7 +101,7 @@ __device__ inline void locate(const SelectArgs& a, std::uint32_t segment) {
 }
 
 __device__ inline std::uint64_t stored_keys(const Segment& s, const Work& w) {
-  return min_of(Sample(w.query, s.task.facts).count, s.key_room);
+  return min_of(w.sample.count, s.key_room);
 }
 
 __device__ inline bool is_ranked(const SelectArgs& a, std::uint32_t segment) {

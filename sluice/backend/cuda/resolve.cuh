@@ -1,6 +1,7 @@
 #pragma once
 
 #include "sluice/backend/cuda/brackets.cuh"
+#include "sluice/backend/judge.h"
 
 // From counts to the cut: verdicts, rounds, and the search for the key.
 
@@ -75,56 +76,28 @@ __device__ inline void search_step(const SelectArgs& a, std::uint32_t segment) {
   }
 }
 
-// See cpu::Selector::tie_cap and count.
-__device__ inline std::uint64_t tie_cap(const Segment& s, const Work& w) {
-  if (!w.bracket.ties) return 0;
-  return max_of<std::uint64_t>(s.task.facts.k, w.wanted) + 1;
-}
-
-__device__ inline Counts count_segment(const Segment& s, Work& w) {
-  constexpr std::uint64_t kBlockRoom = 1024;  // the CPU's
-  Counts counts = {w.recorded + w.ties, w.high};
-  std::uint64_t most = w.recorded;
-  if (const std::uint64_t cap = tie_cap(s, w); cap > 0) {
-    counts.lo = min_of<std::uint64_t>(counts.lo, counts.hi + cap - 1);
-    most = counts.hi + cap + kBlockRoom;
-  }
-  const bool bounded = w.open != 0 && s.room < s.task.facts.n;
-  if (bounded && most > s.room) counts = {s.room, 0, true};
-  w.candidates = counts.lo;
-  return counts;
-}
-
 // Whether the segment goes round again.
-__device__ inline bool judge_counts(const SelectArgs& a, std::uint32_t segment,
-                                    const Counts& counts) {
+__device__ inline bool judge_counts(const SelectArgs& a,
+                                    std::uint32_t segment) {
   const Segment& s = a.segments[segment];
   Work& w = a.works[segment];
+  const Counts counts =
+      count_candidates(s.task, w.recorded + w.ties, w.high,
+                       tie_cap(s.task, w.bracket, w.wanted), s.room);
+  w.candidates = counts.lo;
   if (w.exact != 0) {
     ++w.round;
-    const bool all = w.bracket.lo <= (w.zeros != 0 ? 0U : 1U);
-    const bool enough = !counts.overflow && (all || w.candidates >= w.wanted);
-    if (enough || w.searched != 0) {
-      w.verdict = {Verdict::kTake, min_of(w.wanted, w.candidates)};
-      return false;
-    }
+    w.verdict =
+        judge_exact(counts, w.bracket, w.wanted, w.zeros != 0, w.searched != 0);
+  } else {
+    const Verdict verdict = judge_rule(a, segment, counts);
+    ++w.round;
+    w.verdict = bounded(verdict, counts, s.task, w.round);
+  }
+  if (w.verdict.kind == Verdict::kTake) return false;
+  if (w.exact != 0) {
     w.searched = 1;
-    return true;
-  }
-  w.verdict = judge_rule(a, segment, counts);
-  ++w.round;
-  if (counts.overflow && w.verdict.kind == Verdict::kTake) {
-    w.verdict.kind = Verdict::kExact;
-  }
-  if (w.verdict.kind == Verdict::kAgain && w.round >= s.task.rule.rounds) {
-    w.verdict = {Verdict::kExact, s.task.facts.k};
-  }
-  if (w.verdict.kind == Verdict::kTake) {
-    w.verdict.count = min_of(w.verdict.count, w.candidates);
-    w.verdict.count = min_of<std::uint64_t>(w.verdict.count, s.task.capacity);
-    return false;
-  }
-  if (w.verdict.kind == Verdict::kExact) {
+  } else if (w.verdict.kind == Verdict::kExact) {
     select_exactly(s, w, w.verdict.count, w.verdict.zeros);
   } else {
     ask(s, w, ask_rule(a, segment));
@@ -166,10 +139,12 @@ __device__ inline void begin_resolve(Work& w) {
     w.counted = 1;
     return;
   }
+  // Above it, most likely by less than an octave.
+  constexpr std::uint32_t kOctave = 23;
   w.base = w.bracket.hi;
   w.rank = count;
   w.width = kInfKey - w.base;
-  w.shift = cut_shift(w.width);
+  w.shift = min_of(cut_shift(w.width), cut_shift(1U << kOctave));
 }
 
 // One level of the search for the cut, in bins that have been counted.
@@ -180,16 +155,18 @@ __device__ inline void resolve_step(const SelectArgs& a,
       find_bin(a.cut_bins + std::size_t{segment} * kCutBins, kCutBins, w.rank);
   if (threadIdx.x != 0) return;
   const std::uint32_t skipped = found.bin << w.shift;
+  const bool open = found.bin == kCutBins - 1;
   w.base += skipped;
   w.rank -= found.above;
-  // The last bin may reach past what was counted.
-  w.width = min_of(1U << w.shift, w.width - skipped);
-  if (w.shift > 0 && found.inside > kFew) {
-    w.shift = w.shift > 11 ? w.shift - 11 : 0;
+  w.width -= skipped;
+  if (!open) w.width = min_of(1U << w.shift, w.width);
+  const bool alike = w.width == 1;
+  if (!alike && found.inside > kFew) {
+    w.shift = cut_shift(w.width);
     return;
   }
   w.unresolved = 0;
-  if (w.shift > 0) {
+  if (!alike) {
     w.few = 1;
     return;
   }
@@ -217,13 +194,10 @@ __device__ inline void judge(const SelectArgs& a, std::uint32_t segment,
   __syncthreads();
   if (!streamed) return;
   if (threadIdx.x == 0) {
-    const Segment& s = a.segments[segment];
     if (w.open == 0) {
       w.streaming = 0;
     } else {
-      const Counts counts = count_segment(s, w);
-      const bool again = judge_counts(a, segment, counts);
-      if (again) {
+      if (judge_counts(a, segment)) {
         w.restoring = 1;
         w.unresolved = w.counted = 0;
         atomicAdd(rounds.open, 1U);

@@ -42,7 +42,7 @@ __device__ __noinline__ void observe_rule(const SelectArgs& a,
 __device__ inline void ask(const Segment& s, Work& w, const Query& query) {
   w.query = query;
   w.asking = 1;
-  w.large = is_large(Sample(query, s.task.facts)) ? 1 : 0;
+  w.sample = Sample(query, s.task.facts);
 }
 
 __device__ inline void select_exactly(const Segment& s, Work& w,

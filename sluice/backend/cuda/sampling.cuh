@@ -99,7 +99,7 @@ SLUICE_HD inline bool is_large(const Sample& sample) {
 __device__ inline bool asks_for_large(const SelectArgs& a,
                                       std::uint32_t segment) {
   const Work& w = a.works[segment];
-  return w.asking != 0 && w.large != 0;
+  return w.asking != 0 && is_large(w.sample);
 }
 
 // One chunk of a segment's sample: its moments, keys and bins. By one warp.
@@ -153,7 +153,7 @@ __device__ inline std::uint64_t chunks_of(const Sample& sample) {
 __device__ inline void sample_large(const SelectArgs& a, std::uint32_t segment,
                                     std::uint32_t rank, std::uint32_t blocks) {
   const std::uint32_t warps = blocks * kWarps;
-  const Sample sample(a.works[segment].query, a.segments[segment].task.facts);
+  const Sample sample = a.works[segment].sample;
   std::uint32_t* counts = shared_words();
   for (unsigned b = threadIdx.x; b < kHistogramBins; b += kThreads) {
     counts[b] = 0;

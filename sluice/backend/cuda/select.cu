@@ -195,7 +195,7 @@ __device__ __noinline__ void find_cuts(const SelectArgs& a, const Grid& grid) {
     go_again(a, grid, *rounds.searching != 0, flag);
   }
   // The cuts that the stream's bins did not tell.
-  for (int level = 0; level < 3 && *flag != 0; ++level) {
+  while (*flag != 0) {
     count_bins(a);
     grid.sync();
     ++flag;

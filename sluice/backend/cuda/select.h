@@ -7,6 +7,7 @@
 
 #include "sluice/backend/cuda/runtime.h"
 #include "sluice/backend/pass.h"
+#include "sluice/backend/sample.h"
 
 namespace sluice::cuda {
 
@@ -56,7 +57,6 @@ struct Work {
 
   std::uint32_t open = 0;       // a threshold is still to be found
   std::uint32_t asking = 0;     // a bracket is still to be proposed
-  std::uint32_t large = 0;      // its sample is left to all blocks
   std::uint32_t restoring = 0;  // the last bracket failed
   std::uint32_t streaming = 0;  // takes part in the next stream
   std::uint32_t by_rows = 0;
@@ -69,6 +69,7 @@ struct Work {
   std::uint64_t candidates = 0;
   std::uint64_t selected = 0;
   Query query;
+  Sample sample;  // that it asks for
   Ranked ranked[kRanks];
   Bracket bracket;
   Verdict verdict;

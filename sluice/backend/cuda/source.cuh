@@ -112,6 +112,12 @@ __device__ std::uint32_t warp_segment_of(const T* firsts, std::uint32_t count,
   return low;
 }
 
+// The bin of a key that lies so far above the first; the last bin is open.
+__device__ inline std::uint32_t cut_bin(std::uint32_t above,
+                                        std::uint32_t shift) {
+  return min_of(above >> shift, kCutBins - 1);
+}
+
 __device__ inline std::uint32_t cut_shift(std::uint32_t width) {
   std::uint32_t shift = 0;
   while (width > 0 && (width - 1) >> shift >= kCutBins) ++shift;
