@@ -11,11 +11,17 @@
 
 namespace sluice {
 
-// The sample to take of n elements to find the cut of the k largest, and the
-// ranks around it.
-SLUICE_HD inline Query exact_query(std::uint64_t n, std::uint64_t k) {
+// How many of n elements to look at to find the cut of any number of them.
+SLUICE_HD inline std::uint64_t exact_sample(std::uint64_t n) {
+  return clamp_to<std::uint64_t>(n / 16, 1U << 16, 1U << 18);
+}
+
+// A sample of n elements to find the cut of the k largest, and the ranks around
+// it.
+SLUICE_HD inline Query exact_query(std::uint64_t n, std::uint64_t k,
+                                   std::uint64_t sample) {
   Query query;
-  query.sample = clamp_to<std::uint64_t>(n / 16, 1U << 16, 1U << 18);
+  query.sample = sample;
   const auto looked_at =
       static_cast<double>(query.sample * 2 >= n ? n : query.sample);
   // Neighbours are correlated, so the standard deviation is doubled.
@@ -29,6 +35,10 @@ SLUICE_HD inline Query exact_query(std::uint64_t n, std::uint64_t k) {
                        ? static_cast<std::uint64_t>(expected - slack / 2)
                        : 0;
   return query;
+}
+
+SLUICE_HD inline Query exact_query(std::uint64_t n, std::uint64_t k) {
+  return exact_query(n, k, exact_sample(n));
 }
 
 SLUICE_HD inline Bracket exact_bracket(const Query& query,

@@ -14,18 +14,20 @@ struct TopkState {
   std::uint32_t threshold = 0;  // last step's cut
   std::uint32_t predicted = 0;
   std::uint32_t margin = 0;  // in keys, around the prediction
-  std::uint32_t warm = 0;
-  double scale = 0;      // a quantile of the sample when `threshold` was found
-  double scale_now = 0;  // the same of this step
+  std::uint16_t warm = 0;
+  std::uint16_t tied = 0;  // the cut was one of many equal keys
+  double ratio = 0;        // of the cut to a quantile of the sample, smoothed
+  double quantile = 0;     // of this step's sample
 };
 
 // Exact top-k on a state of the caller's, for rules that need it in some steps.
 // At most two brackets, then exact selection.
 //
-// The cut is bracketed by last step's, moved along with a quantile of a small
-// sample, a little inside the tail; cold, by the order statistics of a larger
-// sample. The stream pass verifies the bracket by counting, so the result is
-// exact either way.
+// The cut is bracketed around a multiple of a quantile of a small sample, a
+// little inside the tail, that earlier steps tell; cold, by the order
+// statistics of a larger sample, which need not be large if the cut was one of
+// many equal keys. The stream pass verifies the bracket by counting, so the
+// result is exact either way.
 struct TopkSearch {
   SLUICE_HD static Query ask(const RuleCall& call, const TopkState& state) {
     const SegmentFacts& facts = call.facts;
@@ -35,10 +37,11 @@ struct TopkSearch {
       query.ranks[0] = facts.k;
       return query;
     }
-    if (!is_warm(call, state)) query = exact_query(facts.n, facts.k);
-    if (query.sample == 0) {
+    if (is_warm(call, state)) {
       query.sample = warm_sample(facts.n);
       query.rough = true;  // by much less than a quantile of it is noisy
+    } else {
+      query = cold_query(call, state);
     }
     query.ranks[2] = quantile_rank(facts, query.sample);
     return query;
@@ -50,10 +53,9 @@ struct TopkSearch {
     if (facts.n <= kTiny) {
       return {answer.keys[0], answer.keys[0] + 1, true};
     }
-    state.scale_now = static_cast<double>(key_value(answer.keys[2]));
+    state.quantile = static_cast<double>(key_value(answer.keys[2]));
     if (is_warm(call, state)) {
-      const double moved = static_cast<double>(key_value(state.threshold)) *
-                           (state.scale_now / state.scale);
+      const double moved = state.ratio * state.quantile;
       const std::uint32_t center = min_of(threshold_key(moved), kInfKey - 1);
       state.predicted = center;
       const std::uint32_t lo =
@@ -66,7 +68,7 @@ struct TopkSearch {
       state.margin = kFirstMargin;
       state.predicted = 0;
     }
-    return exact_bracket(exact_query(facts.n, facts.k), answer);
+    return exact_bracket(cold_query(call, state), answer);
   }
 
   SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts,
@@ -78,7 +80,7 @@ struct TopkSearch {
 
   SLUICE_HD static void observe(TopkState& state, const Outcome& outcome) {
     const bool usable = outcome.selected > 0 && !outcome.tied &&
-                        state.scale_now > 0 && std::isfinite(state.scale_now) &&
+                        state.quantile > 0 && std::isfinite(state.quantile) &&
                         outcome.threshold_key < kInfKey;
     if (state.warm != 0 && usable && state.predicted > 0) {
       const std::uint32_t miss = outcome.threshold_key > state.predicted
@@ -89,22 +91,40 @@ struct TopkSearch {
           max_of(min_of(miss, kMaxMargin) * 2, state.margin - state.margin / 8);
       state.margin = clamp_to(wanted, kMinMargin, kMaxMargin);
     }
+    if (usable) {
+      // Half of it new: the quantile is noisy, and shapes change slowly.
+      const double ratio =
+          static_cast<double>(key_value(outcome.threshold_key)) /
+          state.quantile;
+      state.ratio = state.warm != 0 ? (state.ratio + ratio) / 2 : ratio;
+    }
     state.warm = usable ? 1 : 0;
+    state.tied = outcome.tied ? 1 : 0;
     state.threshold = outcome.threshold_key;
-    state.scale = state.scale_now;
   }
 
  private:
   // Up to here the whole segment is looked at, and the cut is known beforehand.
   static constexpr std::uint64_t kTiny = 8192;
   static constexpr std::uint64_t kWarmSample = 1U << 12;
+  static constexpr std::uint64_t kLarge = 1U << 26;
   // Keys per octave are 2^23. The first margin is 3 %.
   static constexpr std::uint32_t kFirstMargin = 1U << 18;
   static constexpr std::uint32_t kMinMargin = 1U << 15;
   static constexpr std::uint32_t kMaxMargin = 1U << 22;
 
+  // More of much: there a narrower bracket saves more.
   SLUICE_HD static std::uint64_t warm_sample(std::uint64_t n) {
-    return clamp_to<std::uint64_t>(n / 16, 1024, kWarmSample);
+    return n >= kLarge ? 2 * kWarmSample
+                       : clamp_to<std::uint64_t>(n / 16, 1024, kWarmSample);
+  }
+
+  SLUICE_HD static Query cold_query(const RuleCall& call,
+                                    const TopkState& state) {
+    const SegmentFacts& facts = call.facts;
+    return state.tied != 0 && call.round == 0
+               ? exact_query(facts.n, facts.k, warm_sample(facts.n))
+               : exact_query(facts.n, facts.k);
   }
 
   // The cut moves with the tail, and a quantile of the tail itself is noisy:

@@ -123,7 +123,7 @@ struct HeldSample {
   std::uint64_t lines[kHeldSample / Sample::kLine];
 };
 // Elements of it that a thread loads at a time.
-inline constexpr unsigned kHeldBatch = 8;
+inline constexpr unsigned kHeldBatch = 16;
 // Keys by which a rough one may be off: a thousandth.
 inline constexpr std::uint32_t kRough = 1U << 13;
 static_assert(sizeof(HeldSample) <= kSharedWords * sizeof(std::uint32_t));

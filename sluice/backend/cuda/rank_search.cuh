@@ -7,7 +7,7 @@
 namespace sluice::cuda {
 
 // Of those that begin like the one that is looked for, a list may hold so many.
-inline constexpr std::uint32_t kListed = kSharedWords - kCutBins;
+inline constexpr std::uint32_t kListed = kSharedWords - kDigitBins;
 
 // The smallest key of the k largest, between low, which at least k reach, and
 // top; and how many reach it. count(key): how many of all do. If k of them
@@ -138,7 +138,7 @@ struct Digit {
   std::uint32_t mask;
 };
 __device__ inline Digit next_digit(std::uint32_t open) {
-  const std::uint32_t shift = open > 11 ? open - 11 : 0;
+  const std::uint32_t shift = open > kDigitBits ? open - kDigitBits : 0;
   return {shift, (1U << (open - shift)) - 1};
 }
 
@@ -164,7 +164,7 @@ __device__ inline void count_crowded(const SelectArgs& a, unsigned r) {
     if (!is_crowded(a, segment, r)) continue;
     const Segment& s = a.segments[segment];
     const Ranked ranked = a.works[segment].ranked[r];
-    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) counts[b] = 0;
+    for (unsigned b = threadIdx.x; b < kDigitBins; b += kThreads) counts[b] = 0;
     __syncthreads();
     const std::uint64_t stored = stored_keys(s, a.works[segment]);
     for (std::uint64_t from = std::uint64_t{blockIdx.x} * kThreads;
@@ -176,7 +176,7 @@ __device__ inline void count_crowded(const SelectArgs& a, unsigned r) {
     }
     __syncthreads();
     std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
-    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) {
+    for (unsigned b = threadIdx.x; b < kDigitBins; b += kThreads) {
       if (counts[b] != 0) atomicAdd(bins + b, counts[b]);
     }
     __syncthreads();
@@ -188,8 +188,8 @@ __device__ inline void narrow(const SelectArgs& a, std::uint32_t segment,
                               unsigned r) {
   Ranked& ranked = a.works[segment].ranked[r];
   std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
-  const Found found = find_bin(bins, kCutBins, ranked.left);
-  for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
+  const Found found = find_bin(bins, kDigitBins, ranked.left);
+  for (unsigned b = threadIdx.x; b < kDigitBins; b += kThreads) bins[b] = 0;
   __syncthreads();
   if (threadIdx.x != 0) return;
   const Digit digit = next_digit(ranked.open);
@@ -259,14 +259,14 @@ __device__ inline std::uint32_t search_keys(const std::uint32_t* keys,
   std::uint32_t* bins = shared_words();
   while (open > 0) {
     const Digit digit = next_digit(open);
-    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
+    for (unsigned b = threadIdx.x; b < kDigitBins; b += kThreads) bins[b] = 0;
     __syncthreads();
     for (std::uint32_t from = 0; from < count; from += kThreads) {
       const std::uint32_t i = from + threadIdx.x;
       count_digit(i < count ? keys[i] : 0, i < count, prefix, open, bins);
     }
     __syncthreads();
-    const Found found = find_bin(bins, kCutBins, left);
+    const Found found = find_bin(bins, kDigitBins, left);
     left -= found.above;
     prefix = prefix << (open - digit.shift) | found.bin;
     open = digit.shift;

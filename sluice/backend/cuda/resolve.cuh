@@ -21,7 +21,7 @@ __device__ inline void search_tiles(const SelectArgs& a) {
     const std::uint64_t begin = std::uint64_t{tile - first_tile} * kTile;
     for (std::uint32_t i = threadIdx.x; i < kTile; i += kThreads) {
       const std::uint64_t at = begin + i;
-      std::uint32_t bin = kCutBins;
+      std::uint32_t bin = kDigitBins;
       if (at < s.task.facts.n) {
         const float x = source.at(at);
         const std::uint32_t key = ranked_key(x, sign_of(s));
@@ -31,7 +31,8 @@ __device__ inline void search_tiles(const SelectArgs& a) {
       }
       // Equal keys, of which there may be many, once per warp.
       const unsigned same = __match_any_sync(kAll, bin);
-      if (bin < kCutBins && lane() == static_cast<unsigned>(__ffs(same)) - 1) {
+      if (bin < kDigitBins &&
+          lane() == static_cast<unsigned>(__ffs(same)) - 1) {
         atomicAdd(bins + bin, static_cast<unsigned>(__popc(same)));
       }
     }
@@ -44,14 +45,15 @@ __device__ inline void search_step(const SelectArgs& a, std::uint32_t segment) {
   std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
   if (w.base == 0 && w.shift == 20) {  // the first level has seen all of them
     unsigned long long mine = 0;
-    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) mine += bins[b];
+    for (unsigned b = threadIdx.x; b < kDigitBins; b += kThreads)
+      mine += bins[b];
     const unsigned long long finite = block_sum(mine);
     if (threadIdx.x == 0)
       w.rank = w.wanted = min_of<std::uint64_t>(w.wanted, finite);
     __syncthreads();
   }
-  const Found found = find_bin(bins, kCutBins, w.rank);
-  for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
+  const Found found = find_bin(bins, kDigitBins, w.rank);
+  for (unsigned b = threadIdx.x; b < kDigitBins; b += kThreads) bins[b] = 0;
   __syncthreads();
   if (threadIdx.x != 0) return;
   if (w.wanted > 0) {
@@ -60,7 +62,7 @@ __device__ inline void search_step(const SelectArgs& a, std::uint32_t segment) {
   }
   w.width = 1U << w.shift;
   const bool done = w.shift == 0;
-  w.shift = w.shift > 11 ? w.shift - 11 : 0;
+  w.shift = w.shift > kDigitBits ? w.shift - kDigitBits : 0;
   if (!done) return;
   const std::uint32_t least = w.zeros != 0 ? 0 : 1;
   if (w.wanted == 0) {
@@ -176,8 +178,11 @@ __device__ inline void resolve_step(const SelectArgs& a,
 }
 
 __device__ inline void clear_bins(const SelectArgs& a, std::uint32_t segment) {
-  std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
-  for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
+  auto* quads =
+      reinterpret_cast<uint4*>(a.cut_bins + std::size_t{segment} * kCutBins);
+  for (unsigned b = threadIdx.x; b < kCutBins / 4; b += kThreads) {
+    quads[b] = {0, 0, 0, 0};
+  }
 }
 
 // A segment that has been streamed, by one block. Counts those that go round

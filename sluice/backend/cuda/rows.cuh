@@ -259,7 +259,7 @@ __device__ __forceinline__ void select_warp_group(const SelectArgs& a,
 __device__ inline void select_block_group(const SelectArgs& a,
                                           std::uint32_t segment,
                                           const Group& group) {
-  static_assert(kCachedRow + kCutBins <= kSharedWords);
+  static_assert(kCachedRow + kDigitBins <= kSharedWords);
   std::uint32_t* cache = shared_words();
   std::uint32_t* bins = cache + kCachedRow;
   const Segment& s = a.segments[segment];
@@ -304,7 +304,7 @@ __device__ inline void select_block_group(const SelectArgs& a,
   while (shift > 0 && k > 0) {
     const std::uint32_t above = shift;
     shift = shift > 11 ? shift - 11 : 0;
-    for (unsigned b = threadIdx.x; b < kCutBins; b += kThreads) bins[b] = 0;
+    for (unsigned b = threadIdx.x; b < kDigitBins; b += kThreads) bins[b] = 0;
     __syncthreads();
     for (std::uint64_t i = threadIdx.x; i < group.size; i += kThreads) {
       const std::uint32_t key = key_at(i);
@@ -313,7 +313,7 @@ __device__ inline void select_block_group(const SelectArgs& a,
       atomicAdd(bins + (key >> shift & ((1U << (above - shift)) - 1)), 1U);
     }
     __syncthreads();
-    const Found found = find_bin(bins, kCutBins, rank);
+    const Found found = find_bin(bins, kDigitBins, rank);
     rank -= found.above;
     at_cut = found.inside;
     prefix = prefix << (above - shift) | found.bin;

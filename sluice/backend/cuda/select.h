@@ -157,7 +157,12 @@ struct SelectArgs {
 };
 
 inline constexpr std::uint32_t kTile = 2048;
-inline constexpr std::uint32_t kCutBins = 2048;
+// Of the search for a cut: as many as leave few candidates in one of them.
+inline constexpr std::uint32_t kCutBits = 13;
+inline constexpr std::uint32_t kCutBins = 1U << kCutBits;
+// Of the search for a key digit by digit.
+inline constexpr std::uint32_t kDigitBits = 11;
+inline constexpr std::uint32_t kDigitBins = 1U << kDigitBits;
 
 // Runs Backend::select on the GPU, by kernels that go through the phases of
 // cpu::Selector: up to the brackets, the pass over all elements, and the rest,

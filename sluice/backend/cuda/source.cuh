@@ -118,10 +118,11 @@ __device__ inline std::uint32_t cut_bin(std::uint32_t above,
   return min_of(above >> shift, kCutBins - 1);
 }
 
+// How wide the bins of `width` keys are, as a power of two.
 __device__ inline std::uint32_t cut_shift(std::uint32_t width) {
-  std::uint32_t shift = 0;
-  while (width > 0 && (width - 1) >> shift >= kCutBins) ++shift;
-  return shift;
+  if (width <= kCutBins) return 0;
+  return 32 - static_cast<std::uint32_t>(__clz(static_cast<int>(width - 1))) -
+         kCutBits;
 }
 
 }  // namespace sluice::cuda
