@@ -14,6 +14,7 @@ namespace sluice::cuda {
 enum class Lists : std::uint32_t { kNone, kWarp, kBlock, kSlabs };
 
 inline constexpr std::uint32_t kSlabRoom = 9216;
+inline constexpr std::uint32_t kHalfWarpRow = kWarpRow / 2;
 
 SLUICE_HD inline std::uint32_t slab_size(const RowGeometry& rows) {
   return static_cast<std::uint32_t>(rows.length * rows.stride);
@@ -329,7 +330,8 @@ __device__ __forceinline__ void select_flat_rows(const SelectArgs& a,
   }
 }
 
-// A unit of short contiguous rows, of which each warp takes some.
+// A unit of contiguous rows of up to kHalfWarpRow elements, of which each warp
+// takes some.
 __device__ inline void select_by_warps(const SelectArgs& a,
                                        std::uint32_t segment,
                                        std::uint64_t unit) {
@@ -341,9 +343,19 @@ __device__ inline void select_by_warps(const SelectArgs& a,
     select_flat_rows<WarpTeam, 1, 4>(a, segment, row);
   } else if (rows.length <= 256) {
     select_flat_rows<WarpTeam, 2, 2>(a, segment, row);
-  } else if (rows.length <= 512) {
+  } else {
     select_flat_rows<WarpTeam, 4, 1>(a, segment, row);
-  } else if (rows.length <= 768) {
+  }
+}
+
+// Of longer ones, each a row.
+__device__ inline void select_by_full_warps(const SelectArgs& a,
+                                            std::uint32_t segment,
+                                            std::uint64_t unit) {
+  const RowGeometry& rows = a.segments[segment].task.rows;
+  const std::uint64_t row = unit * kWarps + warp();
+  if (row >= rows.slabs) return;
+  if (rows.length <= 768) {
     select_flat_rows<WarpTeam, 6, 1>(a, segment, row);
   } else {
     select_flat_rows<WarpTeam, 8, 1>(a, segment, row);

@@ -116,12 +116,19 @@ __global__ void __launch_bounds__(kThreads)
 
 // Rows of one kind after another, each by a kernel of as many registers as it
 // needs.
-enum Rows : unsigned { kByWarps, kByBlock, kBySlabs, kShort, kLong };
+enum Rows : unsigned {
+  kByWarps,
+  kByFullWarps,
+  kByBlock,
+  kBySlabs,
+  kShort,
+  kLong
+};
 
 SLUICE_HD inline Rows rows_of(const Segment& s) {
   switch (static_cast<Lists>(s.lists)) {
     case Lists::kWarp:
-      return kByWarps;
+      return s.task.rows.length <= kHalfWarpRow ? kByWarps : kByFullWarps;
     case Lists::kBlock:
       return kByBlock;
     case Lists::kSlabs:
@@ -132,8 +139,10 @@ SLUICE_HD inline Rows rows_of(const Segment& s) {
   return most_per_group(s.task) > kWarpRow ? kLong : kShort;
 }
 
-template <Rows kRows>
-__device__ void select_rows(const SelectArgs& a) {
+// kBlocks: that a processor is to have at once.
+template <Rows kRows, int kBlocks>
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    rows_kernel(const __grid_constant__ SelectArgs a) {
   for (std::uint64_t unit = blockIdx.x; unit < a.units; unit += gridDim.x) {
     const std::uint32_t segment = warp_segment_of(a.first_units, a.count, unit);
     if (a.works[segment].by_rows == 0) continue;
@@ -141,6 +150,8 @@ __device__ void select_rows(const SelectArgs& a) {
     const std::uint64_t local = unit - a.first_units[segment];
     if constexpr (kRows == kByWarps) {
       select_by_warps(a, segment, local);
+    } else if constexpr (kRows == kByFullWarps) {
+      select_by_full_warps(a, segment, local);
     } else if constexpr (kRows == kByBlock) {
       select_by_block(a, segment, local);
     } else if constexpr (kRows == kBySlabs) {
@@ -151,29 +162,10 @@ __device__ void select_rows(const SelectArgs& a) {
   }
 }
 
-__global__ void __launch_bounds__(kThreads, 3)
-    warp_rows_kernel(const __grid_constant__ SelectArgs a) {
-  select_rows<kByWarps>(a);
-}
-__global__ void __launch_bounds__(kThreads, 3)
-    block_rows_kernel(const __grid_constant__ SelectArgs a) {
-  select_rows<kByBlock>(a);
-}
-__global__ void __launch_bounds__(kThreads, 4)
-    slab_rows_kernel(const __grid_constant__ SelectArgs a) {
-  select_rows<kBySlabs>(a);
-}
-__global__ void __launch_bounds__(kThreads, 2)
-    short_rows_kernel(const __grid_constant__ SelectArgs a) {
-  select_rows<kShort>(a);
-}
-__global__ void __launch_bounds__(kThreads, 4)
-    long_rows_kernel(const __grid_constant__ SelectArgs a) {
-  select_rows<kLong>(a);
-}
 constexpr void (*kRowKernels[])(SelectArgs) = {
-    warp_rows_kernel, block_rows_kernel, slab_rows_kernel, short_rows_kernel,
-    long_rows_kernel};
+    rows_kernel<kByWarps, 4>, rows_kernel<kByFullWarps, 3>,
+    rows_kernel<kByBlock, 3>, rows_kernel<kBySlabs, 4>,
+    rows_kernel<kShort, 2>,   rows_kernel<kLong, 4>};
 
 // From the first counts to the cuts.
 __device__ __noinline__ void find_cuts(const SelectArgs& a, const Grid& grid) {
@@ -297,7 +289,7 @@ Selector::Selector()
     : prepare_blocks_(
           fitting_blocks(reinterpret_cast<const void*>(prepare_kernel))),
       row_blocks_(
-          fitting_blocks(reinterpret_cast<const void*>(long_rows_kernel))),
+          fitting_blocks(reinterpret_cast<const void*>(kRowKernels[kLong]))),
       finish_blocks_(
           fitting_blocks(reinterpret_cast<const void*>(finish_kernel))) {}
 
