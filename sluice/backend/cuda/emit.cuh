@@ -155,7 +155,7 @@ __device__ inline void emit_candidates(const SelectArgs& a,
   // Copies: the compiler cannot know that what is stored is none of it.
   float* memory = a.segments[segment].task.memory;
   const std::uint32_t base = a.segments[segment].task.base;
-  const Bracket bracket = a.works[segment].bracket;
+  const std::uint32_t clear = clears_from(a.works[segment].bracket);
   std::uint32_t* indices = a.indices;
   float* values = a.values;
   for_candidates(a, begin, end, [&](bool there, const Entry& entry) {
@@ -167,7 +167,7 @@ __device__ inline void emit_candidates(const SelectArgs& a,
       values[at] = entry.value;
     }
     if (!there || memory == nullptr) return;
-    const bool gone = !bracket.ties && key >= bracket.hi;
+    const bool gone = key >= clear;
     if (take != gone) memory[entry.index - base] = take ? 0.0F : entry.value;
   });
 }

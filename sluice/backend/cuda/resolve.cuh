@@ -231,13 +231,13 @@ __device__ inline void restore_tiles(const SelectArgs& a) {
     const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
     const Work& w = a.works[segment];
     const Segment& s = a.segments[segment];
-    if (w.restoring == 0 || w.bracket.ties || s.task.memory == nullptr)
-      continue;
+    const std::uint32_t clear = clears_from(w.bracket);
+    if (w.restoring == 0 || s.task.memory == nullptr) continue;
     const Tile t = a.tile[tile];
     if (t.offset == kUnrecorded) continue;
     for (std::uint32_t i = lane(); i < t.recorded; i += 32) {
       const Entry entry = a.candidates[t.offset + i];
-      if (magnitude_key(entry.value) < w.bracket.hi) continue;
+      if (magnitude_key(entry.value) < clear) continue;
       s.task.memory[entry.index - s.task.base] = entry.value;
     }
   }

@@ -5,8 +5,8 @@
 #include <stdexcept>
 
 #include "sluice/backend/cuda/emit.cuh"
-#include "sluice/backend/cuda/row_lists.cuh"
 #include "sluice/backend/cuda/select.h"
+#include "sluice/backend/cuda/slabs.cuh"
 #include "sluice/backend/cuda/stream.cuh"
 #include "sluice/core/permutation.h"
 
@@ -117,8 +117,9 @@ __global__ void __launch_bounds__(kThreads)
 // Rows of one kind after another, each by a kernel of as many registers as it
 // needs.
 enum Rows : unsigned {
-  kByWarps,
-  kByFullWarps,
+  kByWarps,  // of up to 512
+  kBy768,
+  kBy1024,
   kByBlock,
   kBySlabs,
   kShort,
@@ -128,7 +129,9 @@ enum Rows : unsigned {
 SLUICE_HD inline Rows rows_of(const Segment& s) {
   switch (static_cast<Lists>(s.lists)) {
     case Lists::kWarp:
-      return s.task.rows.length <= kHalfWarpRow ? kByWarps : kByFullWarps;
+      return s.task.rows.length <= 512   ? kByWarps
+             : s.task.rows.length <= 768 ? kBy768
+                                         : kBy1024;
     case Lists::kBlock:
       return kByBlock;
     case Lists::kSlabs:
@@ -150,8 +153,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
     const std::uint64_t local = unit - a.first_units[segment];
     if constexpr (kRows == kByWarps) {
       select_by_warps(a, segment, local);
-    } else if constexpr (kRows == kByFullWarps) {
-      select_by_full_warps(a, segment, local);
+    } else if constexpr (kRows == kBy768) {
+      select_by_full_warps<6>(a, segment, local);
+    } else if constexpr (kRows == kBy1024) {
+      select_by_full_warps<8>(a, segment, local);
     } else if constexpr (kRows == kByBlock) {
       select_by_block(a, segment, local);
     } else if constexpr (kRows == kBySlabs) {
@@ -163,9 +168,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 }
 
 constexpr void (*kRowKernels[])(SelectArgs) = {
-    rows_kernel<kByWarps, 4>, rows_kernel<kByFullWarps, 3>,
-    rows_kernel<kByBlock, 3>, rows_kernel<kBySlabs, 4>,
-    rows_kernel<kShort, 2>,   rows_kernel<kLong, 4>};
+    rows_kernel<kByWarps, 4>, rows_kernel<kBy768, 3>,   rows_kernel<kBy1024, 3>,
+    rows_kernel<kByBlock, 3>, rows_kernel<kBySlabs, 4>, rows_kernel<kShort, 2>,
+    rows_kernel<kLong, 4>};
 
 // From the first counts to the cuts.
 __device__ __noinline__ void find_cuts(const SelectArgs& a, const Grid& grid) {

@@ -181,7 +181,7 @@ class Selector {
   unsigned prepare_blocks_;
   unsigned row_blocks_;
   unsigned finish_blocks_;
-  std::array<bool, 6> rows_{};  // some segment may go by rows of that kind
+  std::array<bool, 7> rows_{};  // some segment may go by rows of that kind
   bool even_ = false;           // which half of works_ the next pass uses
   std::uint32_t cleared_ = 0;   // of the other half, that the last pass used
   std::size_t works_room_ = 0;

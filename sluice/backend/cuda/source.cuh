@@ -78,6 +78,13 @@ __device__ inline bool was_bad(const SelectArgs& a, const Segment& s,
          bit_at(a.bad_bits + s.words, i);
 }
 
+// The smallest key that leaves the memory as soon as it is recorded: about
+// where the cut will be, since what is wrong is put right one by one, which
+// takes memory as long as reading whole lines. None of a bracket of ties.
+__device__ inline std::uint32_t clears_from(const Bracket& bracket) {
+  return bracket.ties ? ~0U : bracket.lo + (bracket.hi - bracket.lo) / 2;
+}
+
 // The segment that a tile or unit belongs to; firsts has count + 1 entries.
 template <class T>
 __device__ std::uint32_t segment_of(const T* firsts, std::uint32_t count,
