@@ -11,7 +11,6 @@ namespace sluice {
 
 // What exact selection remembers of a segment; zero bytes are a cold start.
 struct TopkState {
-  std::uint32_t threshold = 0;  // last step's cut
   std::uint32_t predicted = 0;
   std::uint32_t margin = 0;  // in keys, around the prediction
   std::uint16_t warm = 0;
@@ -82,25 +81,26 @@ struct TopkSearch {
     const bool usable = outcome.selected > 0 && !outcome.tied &&
                         state.quantile > 0 && std::isfinite(state.quantile) &&
                         outcome.threshold_key < kInfKey;
+    bool steady = false;
     if (state.warm != 0 && usable && state.predicted > 0) {
       const std::uint32_t miss = outcome.threshold_key > state.predicted
                                      ? outcome.threshold_key - state.predicted
                                      : state.predicted - outcome.threshold_key;
+      steady = miss < state.margin / 2;
       // Widen at once, narrow slowly: a failed bracket costs a second pass.
       const std::uint32_t wanted =
           max_of(min_of(miss, kMaxMargin) * 2, state.margin - state.margin / 8);
       state.margin = clamp_to(wanted, kMinMargin, kMaxMargin);
     }
     if (usable) {
-      // Half of it new: the quantile is noisy, and shapes change slowly.
       const double ratio =
           static_cast<double>(key_value(outcome.threshold_key)) /
           state.quantile;
-      state.ratio = state.warm != 0 ? (state.ratio + ratio) / 2 : ratio;
+      // The quantile is noisy and shapes change slowly, unless they do not.
+      state.ratio = steady ? (state.ratio + ratio) / 2 : ratio;
     }
     state.warm = usable ? 1 : 0;
     state.tied = outcome.tied ? 1 : 0;
-    state.threshold = outcome.threshold_key;
   }
 
  private:

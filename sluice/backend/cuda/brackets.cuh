@@ -223,6 +223,10 @@ __device__ inline std::uint32_t held_key(const HeldSample& held,
   auto at_low = static_cast<unsigned>(answer.moments.count);
   std::uint32_t low = 1;
   std::uint32_t high = top + 1;
+  if (close == 1) {  // of many equal keys, or zeros, it is soon known
+    if (count(top + 1) >= wanted) return top;
+    if (count(2) < wanted) return 0;
+  }
   // Most likely it is not below a quarter of the largest.
   constexpr std::uint32_t kOctaves = 2U << 23;
   if (top > kOctaves) {

@@ -329,46 +329,4 @@ __device__ __forceinline__ void select_flat_rows(const SelectArgs& a,
   }
 }
 
-// A unit of contiguous rows of up to 512 elements, of which each warp takes
-// some.
-__device__ inline void select_by_warps(const SelectArgs& a,
-                                       std::uint32_t segment,
-                                       std::uint64_t unit) {
-  const RowGeometry& rows = a.segments[segment].task.rows;
-  const std::uint64_t row =
-      (unit * kWarps + warp()) * rows_per_warp(rows.length);
-  if (row >= rows.slabs) return;
-  if (rows.length <= 128) {
-    select_flat_rows<WarpTeam, 1, 4>(a, segment, row);
-  } else if (rows.length <= 256) {
-    select_flat_rows<WarpTeam, 2, 2>(a, segment, row);
-  } else {
-    select_flat_rows<WarpTeam, 4, 1>(a, segment, row);
-  }
-}
-
-// Of longer ones, each a row of at most 128 * kQuads.
-template <unsigned kQuads>
-__device__ inline void select_by_full_warps(const SelectArgs& a,
-                                            std::uint32_t segment,
-                                            std::uint64_t unit) {
-  const std::uint64_t row = unit * kWarps + warp();
-  if (row >= a.segments[segment].task.rows.slabs) return;
-  select_flat_rows<WarpTeam, kQuads, 1>(a, segment, row);
-}
-
-// A longer one.
-__device__ inline void select_by_block(const SelectArgs& a,
-                                       std::uint32_t segment,
-                                       std::uint64_t row) {
-  const std::uint64_t length = a.segments[segment].task.rows.length;
-  if (length <= 2048) {
-    select_flat_rows<BlockTeam, 2, 1>(a, segment, row);
-  } else if (length <= 4096) {
-    select_flat_rows<BlockTeam, 4, 1>(a, segment, row);
-  } else {
-    select_flat_rows<BlockTeam, 8, 1>(a, segment, row);
-  }
-}
-
 }  // namespace sluice::cuda

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <stdexcept>
 
 #include "sluice/backend/cuda/emit.cuh"
@@ -114,32 +115,76 @@ __global__ void __launch_bounds__(kThreads)
   draw_listed(a);
 }
 
-// Rows of one kind after another, each by a kernel of as many registers as it
-// needs.
+// Rows of one kind after another, each by a kernel of its own: one for several
+// kinds has the registers and the code of all.
 enum Rows : unsigned {
-  kByWarps,  // of up to 512
-  kBy768,
-  kBy1024,
-  kByBlock,
-  kBySlabs,
+  kOf128,
+  kOf256,
+  kOf512,
+  kOf768,
+  kOf1024,
+  kOf2048,
+  kOf4096,
+  kOf8192,
+  kInSlabs,
   kShort,
   kLong
 };
 
 SLUICE_HD inline Rows rows_of(const Segment& s) {
+  const std::uint64_t length = s.task.rows.length;
   switch (static_cast<Lists>(s.lists)) {
     case Lists::kWarp:
-      return s.task.rows.length <= 512   ? kByWarps
-             : s.task.rows.length <= 768 ? kBy768
-                                         : kBy1024;
+      return length <= 128   ? kOf128
+             : length <= 256 ? kOf256
+             : length <= 512 ? kOf512
+             : length <= 768 ? kOf768
+                             : kOf1024;
     case Lists::kBlock:
-      return kByBlock;
+      return length <= 2048 ? kOf2048 : length <= 4096 ? kOf4096 : kOf8192;
     case Lists::kSlabs:
-      return kBySlabs;
+      return kInSlabs;
     case Lists::kNone:
       break;
   }
   return most_per_group(s.task) > kWarpRow ? kLong : kShort;
+}
+
+// A unit of contiguous rows: a row for the block or for each warp, or kRows.
+template <class Team, unsigned kQuads, unsigned kRows = 1>
+__device__ void select_unit_of_rows(const SelectArgs& a, std::uint32_t segment,
+                                    std::uint64_t unit) {
+  const std::uint64_t row =
+      Team::kSize == 32 ? (unit * kWarps + warp()) * kRows : unit;
+  if (row >= a.segments[segment].task.rows.slabs) return;
+  select_flat_rows<Team, kQuads, kRows>(a, segment, row);
+}
+
+template <Rows kRows>
+__device__ void select_rows(const SelectArgs& a, std::uint32_t segment,
+                            std::uint64_t unit) {
+  switch (kRows) {
+    case kOf128:
+      return select_unit_of_rows<WarpTeam, 1, 4>(a, segment, unit);
+    case kOf256:
+      return select_unit_of_rows<WarpTeam, 2, 2>(a, segment, unit);
+    case kOf512:
+      return select_unit_of_rows<WarpTeam, 4>(a, segment, unit);
+    case kOf768:
+      return select_unit_of_rows<WarpTeam, 6>(a, segment, unit);
+    case kOf1024:
+      return select_unit_of_rows<WarpTeam, 8>(a, segment, unit);
+    case kOf2048:
+      return select_unit_of_rows<BlockTeam, 2>(a, segment, unit);
+    case kOf4096:
+      return select_unit_of_rows<BlockTeam, 4>(a, segment, unit);
+    case kOf8192:
+      return select_unit_of_rows<BlockTeam, 8>(a, segment, unit);
+    case kInSlabs:
+      return select_slabs(a, segment, unit);
+    default:
+      return select_unit<kRows == kLong>(a, segment, unit);
+  }
 }
 
 // kBlocks: that a processor is to have at once.
@@ -147,30 +192,18 @@ template <Rows kRows, int kBlocks>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     rows_kernel(const __grid_constant__ SelectArgs a) {
   for (std::uint64_t unit = blockIdx.x; unit < a.units; unit += gridDim.x) {
-    const std::uint32_t segment = warp_segment_of(a.first_units, a.count, unit);
+    const std::uint32_t i = warp_segment_of(a.first_units, a.row_count, unit);
+    const std::uint32_t segment = a.row_segments[i];
     if (a.works[segment].by_rows == 0) continue;
-    if (rows_of(a.segments[segment]) != kRows) continue;
-    const std::uint64_t local = unit - a.first_units[segment];
-    if constexpr (kRows == kByWarps) {
-      select_by_warps(a, segment, local);
-    } else if constexpr (kRows == kBy768) {
-      select_by_full_warps<6>(a, segment, local);
-    } else if constexpr (kRows == kBy1024) {
-      select_by_full_warps<8>(a, segment, local);
-    } else if constexpr (kRows == kByBlock) {
-      select_by_block(a, segment, local);
-    } else if constexpr (kRows == kBySlabs) {
-      select_slabs(a, segment, local);
-    } else {
-      select_unit<kRows == kLong>(a, segment, local);
-    }
+    select_rows<kRows>(a, segment, unit - a.first_units[i]);
   }
 }
 
 constexpr void (*kRowKernels[])(SelectArgs) = {
-    rows_kernel<kByWarps, 4>, rows_kernel<kBy768, 3>,   rows_kernel<kBy1024, 3>,
-    rows_kernel<kByBlock, 3>, rows_kernel<kBySlabs, 4>, rows_kernel<kShort, 2>,
-    rows_kernel<kLong, 4>};
+    rows_kernel<kOf128, 4>,  rows_kernel<kOf256, 4>,  rows_kernel<kOf512, 4>,
+    rows_kernel<kOf768, 3>,  rows_kernel<kOf1024, 3>, rows_kernel<kOf2048, 4>,
+    rows_kernel<kOf4096, 3>, rows_kernel<kOf8192, 3>, rows_kernel<kInSlabs, 4>,
+    rows_kernel<kShort, 2>,  rows_kernel<kLong, 4>};
 
 // From the first counts to the cuts.
 __device__ __noinline__ void find_cuts(const SelectArgs& a, const Grid& grid) {
@@ -290,6 +323,8 @@ bool may_go_by_rows(const SegmentTask& task) {
 
 }  // namespace
 
+static_assert(std::size(kRowKernels) == Selector::kRowKinds);
+
 Selector::Selector()
     : prepare_blocks_(
           fitting_blocks(reinterpret_cast<const void*>(prepare_kernel))),
@@ -302,9 +337,8 @@ void Selector::plan(const SelectPass& pass) {
   const std::size_t count = pass.segments.size();
   segments_.assign(count, {});
   first_tiles_.assign(count + 1, 0);
-  first_units_.assign(count + 1, 0);
   sizes_ = {};
-  rows_ = {};
+  for (std::vector<std::uint32_t>& segments : rows_) segments.clear();
   for (std::size_t i = 0; i < count; ++i) {
     const SegmentTask& task = pass.segments[i];
     if (task.kind == SelectKind::kThreshold &&
@@ -339,23 +373,53 @@ void Selector::plan(const SelectPass& pass) {
     sizes_.chunks += (sampled.elements + kChunk - 1) / kChunk;
     s.words = sizes_.words;
     sizes_.words += (n + 31) / 32;
-    first_units_[i + 1] = first_units_[i];
     if (!may_go_by_rows(task)) continue;
-    const Lists how = lists_of(task);
-    s.lists = static_cast<std::uint32_t>(how);
-    std::uint64_t units = unit_count(task);
-    if (how != Lists::kNone) {
-      s.row_slots = sizes_.candidates;
-      const std::uint64_t slots =
-          task.rows.slabs * task.rows.stride * task.rows.k;
-      sizes_.candidates += slots;
-      s.tile_rows_slots =
-          static_cast<std::uint32_t>((slots + tiles - 1) / tiles);
-      const std::uint64_t each = slabs_at_a_time(task.rows, how);
-      units = (task.rows.slabs + each - 1) / each;
+    plan_rows(s, tiles);
+    rows_[rows_of(s)].push_back(static_cast<std::uint32_t>(i));
+  }
+  row_segments_.clear();
+  first_units_.clear();
+  for (const std::vector<std::uint32_t>& segments : rows_) {
+    row_segments_.insert(row_segments_.end(), segments.begin(), segments.end());
+    std::uint64_t units = 0;
+    for (const std::uint32_t i : segments) {
+      first_units_.push_back(units);
+      units += segments_[i].units;
     }
-    first_units_[i + 1] += units;
-    rows_[rows_of(s)] = true;
+    first_units_.push_back(units);
+  }
+}
+
+void Selector::plan_rows(Segment& s, std::uint32_t tiles) {
+  const RowGeometry& rows = s.task.rows;
+  const Lists how = lists_of(s.task);
+  s.lists = static_cast<std::uint32_t>(how);
+  if (how == Lists::kNone) {
+    s.units = unit_count(s.task);
+    return;
+  }
+  const std::uint64_t slots = rows.slabs * rows.stride * rows.k;
+  const std::uint64_t each = slabs_at_a_time(rows, how);
+  s.row_slots = sizes_.candidates;
+  sizes_.candidates += slots;
+  s.tile_rows_slots = static_cast<std::uint32_t>((slots + tiles - 1) / tiles);
+  s.units = (rows.slabs + each - 1) / each;
+}
+
+void Selector::launch_rows(cudaStream_t stream, SelectArgs a) const {
+  const std::uint64_t* first_units = a.first_units;
+  for (unsigned kind = 0; kind < kRowKinds; ++kind) {
+    a.row_count = static_cast<std::uint32_t>(rows_[kind].size());
+    a.first_units = first_units;
+    a.units = 0;
+    for (const std::uint32_t i : rows_[kind]) a.units += segments_[i].units;
+    if (a.units > 0) {
+      const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
+          a.units, kind < kShort ? 1U << 30 : row_blocks_));
+      launch("to select", stream, blocks, kRowKernels[kind], a);
+    }
+    first_units += a.row_count + 1;
+    a.row_segments += a.row_count;
   }
 }
 
@@ -372,9 +436,9 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   a.segments = uploads.send(std::span<const Segment>(segments_));
   a.first_tiles = uploads.send(std::span<const std::uint32_t>(first_tiles_));
   a.first_units = uploads.send(std::span<const std::uint64_t>(first_units_));
+  a.row_segments = uploads.send(std::span<const std::uint32_t>(row_segments_));
   a.count = static_cast<std::uint32_t>(count);
   a.tiles = first_tiles_[count];
-  a.units = first_units_[count];
   a.beta = pass.beta;
   a.gamma = pass.gamma;
   for (const SegmentTask& task : pass.segments) {
@@ -413,7 +477,8 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
       std::min<std::size_t>(count, std::max(prepare_blocks_, finish_blocks_)) *
       (kHistogramBins + 1));
   a.bad_bits = bad_bits_.grow<std::uint32_t>(sizes_.words);
-  a.row_bits = row_bits_.grow<std::uint32_t>(a.units > 0 ? sizes_.words : 0);
+  a.row_bits =
+      row_bits_.grow<std::uint32_t>(row_segments_.empty() ? 0 : sizes_.words);
   a.marks = marks_.grow<std::uint32_t>(sizes_.words);
   a.states = pass.states;
   a.reports = pass.reports;
@@ -421,13 +486,7 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
   a.values = pass.values;
   a.starts = pass.starts;
   launch_together("to prepare", stream, prepare_blocks_, prepare_kernel, a);
-  const auto units = static_cast<unsigned>(
-      std::min<std::uint64_t>(std::max<std::uint64_t>(a.units, 1), 1U << 30));
-  for (unsigned i = 0; i < rows_.size(); ++i) {
-    if (!rows_[i]) continue;
-    launch("to select", stream, i < kShort ? units : row_blocks_,
-           kRowKernels[i], a);
-  }
+  launch_rows(stream, a);
   if (a.thresholds) {
     launch("to stream", stream, std::max(1U, (a.tiles + kWarps - 1) / kWarps),
            stream_kernel, a);

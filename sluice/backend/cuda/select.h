@@ -30,6 +30,7 @@ struct Segment {
   std::uint32_t lists = 0;
   std::uint64_t row_slots = 0;
   std::uint32_t tile_rows_slots = 0;  // of them, that a tile collects
+  std::uint64_t units = 0;            // that its rows are divided into
 };
 
 // Where the key of a rank stands in a sample: those that begin with `prefix`,
@@ -118,8 +119,12 @@ inline constexpr std::uint32_t kNoEntry = ~std::uint32_t{0};
 struct SelectArgs {
   const Segment* segments = nullptr;
   const std::uint32_t* first_tiles = nullptr;  // segments + 1
-  const std::uint64_t* first_units = nullptr;  // of rows; segments + 1
-  std::uint32_t count = 0;                     // segments
+  // Of a kind of rows: the segments, what they are divided into, and how many
+  // each of those comes after.
+  const std::uint32_t* row_segments = nullptr;
+  const std::uint64_t* first_units = nullptr;  // row_count + 1
+  std::uint32_t row_count = 0;
+  std::uint32_t count = 0;  // segments
   std::uint32_t tiles = 0;
   std::uint64_t units = 0;
   float beta = 1;
@@ -171,19 +176,25 @@ inline constexpr std::uint32_t kDigitBins = 1U << kDigitBits;
 // are done shows in the result.
 class Selector {
  public:
+  static constexpr std::size_t kRowKinds = 11;
+
   Selector();
   void run(cudaStream_t stream, Uploads& uploads, const SelectPass& pass);
 
  private:
   void plan(const SelectPass& pass);
+  void plan_rows(Segment& s, std::uint32_t tiles);
+  void launch_rows(cudaStream_t stream, SelectArgs a) const;
 
   // As many as run at once.
   unsigned prepare_blocks_;
   unsigned row_blocks_;
   unsigned finish_blocks_;
-  std::array<bool, 7> rows_{};  // some segment may go by rows of that kind
-  bool even_ = false;           // which half of works_ the next pass uses
-  std::uint32_t cleared_ = 0;   // of the other half, that the last pass used
+  // The segments that may go by rows of each kind; then one kind after another.
+  std::array<std::vector<std::uint32_t>, kRowKinds> rows_;
+  std::vector<std::uint32_t> row_segments_;
+  bool even_ = false;          // which half of works_ the next pass uses
+  std::uint32_t cleared_ = 0;  // of the other half, that the last pass used
   std::size_t works_room_ = 0;
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> first_tiles_;
