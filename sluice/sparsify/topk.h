@@ -64,7 +64,8 @@ struct TopkSearch {
     if (state.warm == 0) {
       // After a failed warm bracket both stay, so that observe() learns from
       // it.
-      state.margin = kFirstMargin;
+      state.margin =
+          facts.n >= 16 * kWarmSample ? kFirstMargin : 2 * kFirstMargin;
       state.predicted = 0;
     }
     return exact_bracket(cold_query(call, state), answer);
@@ -87,9 +88,10 @@ struct TopkSearch {
                                      ? outcome.threshold_key - state.predicted
                                      : state.predicted - outcome.threshold_key;
       steady = miss < state.margin / 2;
-      // Widen at once, narrow slowly: a failed bracket costs a second pass.
+      // Widen at once, narrow slowly: a failed bracket costs a second pass, and
+      // of the many of a bucket one is enough.
       const std::uint32_t wanted =
-          max_of(min_of(miss, kMaxMargin) * 2, state.margin - state.margin / 8);
+          max_of(min_of(miss, kMaxMargin) * 3, state.margin - state.margin / 8);
       state.margin = clamp_to(wanted, kMinMargin, kMaxMargin);
     }
     if (usable) {
@@ -108,8 +110,8 @@ struct TopkSearch {
   static constexpr std::uint64_t kTiny = 8192;
   static constexpr std::uint64_t kWarmSample = 1U << 12;
   static constexpr std::uint64_t kLarge = 1U << 26;
-  // Keys per octave are 2^23. The first margin is 3 %.
-  static constexpr std::uint32_t kFirstMargin = 1U << 18;
+  // Keys per octave are 2^23. The first margin is 5 %, more of a small sample.
+  static constexpr std::uint32_t kFirstMargin = 3U << 17;
   static constexpr std::uint32_t kMinMargin = 1U << 15;
   static constexpr std::uint32_t kMaxMargin = 1U << 22;
 

@@ -43,6 +43,16 @@ class BenchSelect(CliTest):
                 self.assertEqual(row["k"], int(row["density"] * row["n"]))
                 self.assertEqual(row["k_hat"], row["k"])
 
+    def test_models(self):
+        rows = self.rows(*SELECT, "--model", "resnet50")
+        self.check(rows)
+        for row in rows:
+            self.assertEqual((row["model"], row["n"]), ("resnet50", 25_557_032))
+        self.fails(*SELECT, "--model", "vgg99", says=["known: bert-large resnet152 resnet50"])
+        self.fails(*SELECT, "--model", "resnet50", "--n", "1M", says=["--n"])
+        data = self.folder / "x.npy"
+        self.fails(*SELECT, "--model", "resnet50", "--data", data, says=["x.npy"])
+
     def test_every_sparsifier(self):
         rows = self.rows("bench", "select", "--n", "20000", "--steps", "1", "--density", "0.01", "--sparsifier",
                          ",".join(sorted(SPARSIFIERS)))

@@ -7,52 +7,42 @@
 
 namespace sluice::cuda {
 
-// The cut of a segment, and of its last few candidates those that are taken; in
-// shared memory.
-struct Cut {
-  std::uint32_t key = 0;
-  std::uint32_t quota = 0;  // of the taken ones, at the cut
-  std::uint32_t taken = 0;
-  bool tied = false;
-  Entry entries[kFew];
-};
-
-// Finds it from the list of the few; by one block.
-__device__ inline const Cut& cut_few(const SelectArgs& a,
-                                     std::uint32_t segment) {
-  __shared__ Cut cut;
+// Finds the cut of a segment from the list of the few, of which the taken ones
+// stay; by one block.
+__device__ inline void settle_few(const SelectArgs& a, std::uint32_t segment) {
   __shared__ Entry all[kFew];
-  const std::uint32_t listed = a.works[segment].listed;
-  const std::uint64_t rank = a.works[segment].rank;
+  __shared__ std::uint32_t taken;
+  __shared__ std::uint32_t cut;
+  __shared__ std::uint32_t at_cut[2];  // taken, and not
+  Work& w = a.works[segment];
+  Entry* few = a.few + std::size_t{segment} * kFew;
+  const std::uint32_t listed = w.listed;
+  const std::uint64_t rank = w.rank;
   const std::uint32_t i = threadIdx.x;
   __syncthreads();
-  if (i == 0) cut.quota = cut.taken = 0;
-  if (i == 0) cut.tied = false;
-  if (i < listed) all[i] = a.few[segment * kFew + i];
+  if (i == 0) taken = at_cut[0] = at_cut[1] = 0;
+  if (i < listed) all[i] = few[i];
   __syncthreads();
-  std::uint32_t before = ~0U;
+  const Entry mine = i < listed ? all[i] : Entry{};
+  const std::uint32_t own = magnitude_key(mine.value);
+  std::uint32_t before = 0;
   if (i < listed) {
-    before = 0;
-    const Entry mine = all[i];
-    const std::uint32_t own = magnitude_key(mine.value);
 #pragma unroll 4
     for (std::uint32_t j = 0; j < listed; ++j) {
       const std::uint32_t key = magnitude_key(all[j].value);
       before += key > own || (key == own && all[j].index < mine.index) ? 1 : 0;
     }
-    if (before < rank) cut.entries[atomicAdd(&cut.taken, 1U)] = mine;
-    if (before + 1 == rank) cut.key = magnitude_key(mine.value);
+    if (before < rank) few[atomicAdd(&taken, 1U)] = mine;
+    if (before + 1 == rank) cut = own;
   }
   __syncthreads();
-  if (i < listed && magnitude_key(all[i].value) == cut.key) {
-    if (before < rank) {
-      atomicAdd(&cut.quota, 1U);
-    } else {
-      cut.tied = true;
-    }
-  }
+  if (i < listed && own == cut) atomicAdd(at_cut + (before < rank ? 0 : 1), 1U);
   __syncthreads();
-  return cut;
+  if (i != 0) return;
+  w.cut = cut;
+  w.quota = at_cut[0];
+  w.tied = at_cut[1] > 0 ? 1 : 0;
+  w.listed = taken;
 }
 static_assert(kFew <= kThreads);
 
@@ -207,34 +197,32 @@ __device__ inline void emit_ties(const SelectArgs& a, std::uint32_t segment,
   }
 }
 
-// The outlet of a warp that begins with the tile `begin` of a segment, of which
-// `before` are counted before it; `few`: the segment's cut, if it is one of
-// few.
+// The outlet of a warp that begins with a run, of whose segment `before` are
+// counted before it.
 __device__ inline Outlet outlet_of(const SelectArgs& a, const Run& run,
-                                   std::uint64_t start, const Taken& before,
-                                   const Cut* few) {
+                                   std::uint64_t start, const Taken& before) {
   const Work& w = a.works[run.segment];
-  if (few == nullptr) {
+  if (w.few == 0) {
     const std::uint64_t used = min_of(before.at_cut, w.quota);
     return {start + before.above + used, w.cut, w.quota - used};
   }
   const std::uint32_t first = a.segments[run.segment].task.base +
                               (run.begin - a.first_tiles[run.segment]) * kTile;
+  const Entry* few = a.few + std::size_t{run.segment} * kFew;
   unsigned taken = 0;  // of the few, before that tile
   unsigned ties = 0;
-  for (std::uint32_t i = lane(); i < few->taken; i += 32) {
-    if (few->entries[i].index >= first) continue;
+  for (std::uint32_t i = lane(); i < w.listed; i += 32) {
+    if (few[i].index >= first) continue;
     ++taken;
-    ties += magnitude_key(few->entries[i].value) == few->key ? 1U : 0U;
+    ties += magnitude_key(few[i].value) == w.cut ? 1U : 0U;
   }
-  return {start + before.above + __reduce_add_sync(kAll, taken), few->key,
-          few->quota - __reduce_add_sync(kAll, ties)};
+  return {start + before.above + __reduce_add_sync(kAll, taken), w.cut,
+          w.quota - __reduce_add_sync(kAll, ties)};
 }
 
 // By one warp.
 __device__ inline void emit_run(const SelectArgs& a, const Run& run,
-                                std::uint64_t start, const Taken& before,
-                                const Cut* few) {
+                                std::uint64_t start, const Taken& before) {
   const Segment& s = a.segments[run.segment];
   const Work& w = a.works[run.segment];
   if (is_direct(s, w)) {
@@ -245,7 +233,7 @@ __device__ inline void emit_run(const SelectArgs& a, const Run& run,
     emit_marks(a, run, start + before.above);
     return;
   }
-  Outlet outlet = outlet_of(a, run, start, before, few);
+  Outlet outlet = outlet_of(a, run, start, before);
   std::uint32_t at = run.begin;
   if (takes_ties(w)) {
     for (; at < run.end && outlet.quota > 0; ++at) {
@@ -264,21 +252,26 @@ __device__ inline void emit_run(const SelectArgs& a, const Run& run,
 __device__ inline void emit_all(const SelectArgs& a) {
   const Range range = range_of(a, blockIdx.x);
   if (range.begin == range.end) return;
+  const std::uint32_t first =
+      warp_segment_of(a.first_tiles, a.count, range.begin);
+  std::uint64_t start = start_of(a, first);
+  const Taken by_blocks = taken_by_blocks(a, a.first_tiles[first]);
   const Range mine = range_of_warp(a);
-  std::uint32_t segment = warp_segment_of(a.first_tiles, a.count, range.begin);
-  std::uint64_t start = start_of(a, segment);
-  Taken earlier = taken_by_blocks(a, a.first_tiles[segment]);
-  for (std::uint32_t at = range.begin; at < range.end; ++segment) {
-    const std::uint32_t first = a.first_tiles[segment];
-    const std::uint32_t end = min_of(range.end, a.first_tiles[segment + 1]);
-    const Cut* few = a.works[segment].few != 0 ? &cut_few(a, segment) : nullptr;
-    const Run run = {segment, max_of(first, mine.begin), min_of(end, mine.end)};
-    if (run.begin < run.end) {
-      emit_run(a, run, start, earlier + taken_by_warps(segment), few);
-    }
-    at = max_of(at, end);
+  if (mine.begin == mine.end) return;
+  std::uint32_t segment = warp_segment_of(a.first_tiles, a.count, mine.begin);
+  unsigned long long between = 0;
+  for (std::uint32_t s = first + lane(); s < segment; s += 32) {
+    between += selected_of(a, s);
+  }
+  start += warp_sum(between);
+  Taken before = taken_by_warps(segment);
+  if (segment == first) before = before + by_blocks;
+  for (std::uint32_t at = mine.begin; at < mine.end; ++segment) {
+    const std::uint32_t end = min_of(mine.end, a.first_tiles[segment + 1]);
+    if (at < end) emit_run(a, {segment, at, end}, start, before);
+    at = end;
     start += selected_of(a, segment);
-    earlier = {};
+    before = {};
   }
 }
 
@@ -286,7 +279,6 @@ __device__ inline void emit_all(const SelectArgs& a) {
 __device__ inline void finish(const SelectArgs& a, std::uint32_t segment) {
   const std::uint64_t start = start_of(a, segment);
   const Work& w = a.works[segment];
-  const Cut* few = w.few != 0 ? &cut_few(a, segment) : nullptr;
   if (threadIdx.x != 0) return;
   const Segment& s = a.segments[segment];
   const std::uint64_t selected = selected_of(a, segment);
@@ -307,10 +299,9 @@ __device__ inline void finish(const SelectArgs& a, std::uint32_t segment) {
   outcome.by_rows = w.by_rows != 0;
   outcome.rounds = w.round;
   outcome.exact = w.exact != 0;
-  outcome.tied = few != nullptr ? few->tied : w.tied != 0;
+  outcome.tied = w.tied != 0;
   if (w.by_rows == 0 && selected > 0) {
-    const std::uint32_t cut = few != nullptr ? few->key : w.cut;
-    outcome.threshold_key = max_of(cut, w.bracket.lo);
+    outcome.threshold_key = max_of(w.cut, w.bracket.lo);
   }
   observe_rule(a, segment, outcome);
 }

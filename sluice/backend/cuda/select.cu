@@ -251,6 +251,12 @@ __global__ void __launch_bounds__(kThreads, 3)
   if (a.thresholds) find_cuts(a, grid);
   count_all(a);
   grid.sync();
+  if (a.thresholds) {
+    for_segments(a, [&](std::uint32_t s) {
+      if (a.works[s].few != 0) settle_few(a, s);
+    });
+    grid.sync();
+  }
   emit_all(a);
   if (reporters(a) == 0) {
     for_segments(a, [&](std::uint32_t s) { finish(a, s); });

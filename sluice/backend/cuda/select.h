@@ -87,7 +87,7 @@ struct Work {
   std::uint64_t quota = 0;  // of those at the cut
   std::uint32_t tied = 0;   // not all of those at the cut
   // Of the keys that it can still be, width from base on, so few are there that
-  // they are listed: the first `rank` of them are taken.
+  // they are listed: the first `rank` of them are taken, and stay in the list.
   std::uint32_t few = 0;
   std::uint32_t listed = 0;
 };

@@ -6,6 +6,7 @@
 #include "sluice/backend/clock.h"
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/bench/gradient_source.h"
+#include "sluice/cli/bench/model_shapes.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/codec/codec.h"
@@ -20,6 +21,7 @@ using Row = nlohmann::ordered_json;
 
 struct Options {
   std::vector<std::string> sizes = {"25M"};
+  std::vector<std::string> models;  // instead of sizes
   std::vector<double> densities = {0.001, 0.01};
   std::vector<std::string> data = {"randn"};
   std::vector<std::string> sparsifiers = {"topk",    "adtopk",    "tile",
@@ -47,26 +49,42 @@ struct Samples {
   std::size_t entries = 0;
 };
 
-// Buffers of one size, shared by all cases on it.
+// What is selected from: one tensor of n elements, or those of a model.
+struct Subject {
+  std::string model;
+  std::size_t n = 0;
+};
+
+// Buffers of one subject, shared by all cases on it.
 class Bench {
  public:
   Bench(const Options& options, std::size_t threads, const std::string& data,
-        std::size_t n)
+        const Subject& subject)
       : options_(options),
         threads_(threads),
-        source_(data, n),
+        model_(subject.model),
+        source_(data, subject.n),
         backend_(options.device == "cuda" ? make_cuda_backend()
                                           : make_cpu_backend({threads, ""})),
         stream_(backend_->make_stream()),
         clock_(options.device == "cuda" ? make_cuda_clock()
                                         : make_cpu_clock(threads)),
         data_(data) {
-    set_dims();
-    n_ = shape3(dims_).size();
+    if (model_.empty()) {
+      tensors_.push_back(one_tensor());
+    } else {
+      tensors_ = model_shapes(model_);
+    }
+    for (const Dims& dims : tensors_) n_ += shape3(dims).size();
     gradient_ = backend_->allocate(n_ * sizeof(float));
     floor_memory_ = backend_->allocate(n_ * sizeof(float));
     arena_ = std::make_unique<Arena>(*backend_, n_);
     backend_->fill(*stream_, arena_->residual(), n_, 0);
+    std::size_t at = 0;
+    for (const Dims& dims : tensors_) {
+      views_.push_back(contiguous_view(gradient_.data<float>() + at, dims));
+      at += shape3(dims).size();
+    }
     if (!backend_->is_host()) fill_base();
   }
 
@@ -75,20 +93,22 @@ class Bench {
  private:
   // Rows of the asked-for length; a remainder that fills no row is left out. A
   // file keeps its own dimensions.
-  void set_dims() {
-    dims_ = source_.dims();
-    if (dims_.size() != 1) return;
+  Dims one_tensor() const {
+    const Dims& dims = source_.dims();
     const auto row = static_cast<std::size_t>(options_.row);
     const auto stride = static_cast<std::size_t>(options_.stride);
     const std::size_t slab = row * stride;
-    if (source_.size() < slab || data_.find(".npy") != std::string::npos) {
-      return;
+    if (dims.size() != 1 || source_.size() < slab ||
+        data_.find(".npy") != std::string::npos) {
+      return dims;
     }
-    dims_ = {source_.size() / slab, row, stride};
+    return {source_.size() / slab, row, stride};
   }
   std::unique_ptr<Feedback> make(const std::string& spec, const Codec& codec) {
     Bucket bucket;
-    bucket.add(0, shape3(dims_), 0);
+    for (std::size_t i = 0; i < tensors_.size(); ++i) {
+      bucket.add(i, shape3(tensors_[i]), bucket.size());
+    }
     return make_feedback(
         options_.feedback,
         {*backend_, *arena_, bucket, make_sparsifier(spec), codec.values()});
@@ -104,12 +124,14 @@ class Bench {
 
   const Options& options_;
   std::size_t threads_;
+  std::string model_;
   GradientSource source_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Clock> clock_;
   std::string data_;
-  std::vector<std::size_t> dims_;
+  std::vector<Dims> tensors_;
+  std::vector<TensorView> views_;
   std::size_t n_ = 0;
   Buffer base_;  // of a device: what gradients are made from
   Buffer gradient_;
@@ -165,9 +187,8 @@ void Bench::step(Feedback& feedback, Codec& codec, double density,
   const double floor =
       clock_->floor(*stream_, floor_memory_.data<float>(), g, n_);
 
-  const TensorView view = contiguous_view(g, dims_);
   const double seconds = clock_->time(*stream_, [&] {
-    feedback.select(*stream_, {&view, 1}, {step_, 0, density, 1});
+    feedback.select(*stream_, views_, {step_, 0, density, 1});
   });
   ++step_;
 
@@ -228,11 +249,15 @@ Row Bench::row(const std::string& spec, double density, std::string_view phase,
   const auto steps = static_cast<double>(s.seconds.size());
   const double k = static_cast<double>(s.total.budget) / steps;
   const double k_hat = static_cast<double>(s.total.selected) / steps;
+  const Dims& first = tensors_.front();
   return {
       {"sparsifier", spec},
+      {"model", model_},
       {"n", n_},
-      {"row", dims_.size() > 1 ? dims_[1] : n_},
-      {"stride", shape3(dims_).r},
+      {"row", !model_.empty()    ? 0
+              : first.size() > 1 ? first[1]
+                                 : n_},
+      {"stride", !model_.empty() ? 0 : shape3(first).r},
       {"density", density},
       {"data", data_},
       {"threads", threads_},
@@ -260,7 +285,7 @@ Row Bench::row(const std::string& spec, double density, std::string_view phase,
 
 std::vector<Row> Bench::run(double density, const std::string& spec) {
   Codec codec(*backend_, options_.codec);
-  received_ = SparseBlock(*backend_, n_, 0, 1);
+  received_ = SparseBlock(*backend_, n_, 0, tensors_.size());
   std::vector<Row> rows;
   Samples cold;
   {
@@ -294,6 +319,7 @@ std::vector<Row> Bench::run(double density, const std::string& spec) {
 
 const std::vector<Column> kColumns = {
     {"sparsifier", "sparsifier", ""},
+    {"model", "model", ""},
     {"n", "n", "{}"},
     {"row", "row", "{}"},
     {"stride", "stride", "{}"},
@@ -322,7 +348,12 @@ void check(const Options& o) {
   check_count("--steps", o.steps);
   for (const std::int64_t t : o.threads) check_threads(t);
   for (const std::string& size : o.sizes) parse_size(size);
-  for (const std::string& data : o.data) GradientSource::check(data);
+  for (const std::string& model : o.models) model_shapes(model);
+  for (const std::string& data : o.data) {
+    GradientSource::check(data);
+    require(o.models.empty() || data.find(".npy") == std::string::npos,
+            "[bench] --model has tensors of its own; leave out --data ", data);
+  }
   require(o.device != "cuda" || cuda_problem().empty(), cuda_problem());
   auto backend = make_cpu_backend({1, ""});
   Codec(*backend, o.codec);
@@ -332,14 +363,27 @@ void check(const Options& o) {
   }
 }
 
+std::vector<Subject> subjects(const Options& options) {
+  std::vector<Subject> out;
+  for (const std::string& model : options.models) {
+    std::size_t n = 0;
+    for (const Dims& dims : model_shapes(model)) n += shape3(dims).size();
+    out.push_back({model, n});
+  }
+  if (!out.empty()) return out;
+  for (const std::string& size : options.sizes) {
+    out.push_back({"", parse_size(size)});
+  }
+  return out;
+}
+
 void run_all(const Options& options) {
   check(options);
   std::vector<Row> rows;
   for (const std::int64_t threads : options.threads) {
-    for (const std::string& size : options.sizes) {
+    for (const Subject& subject : subjects(options)) {
       for (const std::string& data : options.data) {
-        Bench bench(options, static_cast<std::size_t>(threads), data,
-                    parse_size(size));
+        Bench bench(options, static_cast<std::size_t>(threads), data, subject);
         for (const double density : options.densities) {
           for (const std::string& spec : options.sparsifiers) {
             const auto some = bench.run(density, spec);
@@ -362,8 +406,15 @@ void add_bench_select(CLI::App& bench) {
       "medians "
       "over steps of time / floor in the same step; data is new and its scale "
       "drifts at every step.");
-  select->add_option("--n", o->sizes, "Elements (25M, 1e6, ...)")
-      ->delimiter(',');
+  CLI::Option* n =
+      select->add_option("--n", o->sizes, "Elements (25M, 1e6, ...)")
+          ->delimiter(',');
+  select
+      ->add_option("--model", o->models,
+                   "All tensors of a model at once instead: resnet50, "
+                   "resnet152 or bert-large")
+      ->delimiter(',')
+      ->excludes(n);
   select->add_option("--density", o->densities, "Share of entries to send")
       ->delimiter(',');
   select
