@@ -129,8 +129,10 @@ class Suites(ReportTest):
 
 class Benches(ReportTest):
     def test_select_has_a_bar_for_each_kind(self):
-        for changes, bar in (({}, 1.15), ({"sparsifier": "adtopk"}, 1.2), ({"sparsifier": "tile"}, 1.5),
-                             ({"sparsifier": "adtopk", "row": 64, "stride": 9}, 1.5), ({"data": "zeros"}, 3)):
+        for changes, bar in (({}, 1.15), ({"sparsifier": "adtopk"}, 1.2), ({"sparsifier": "tile"}, 1.2),
+                             ({"sparsifier": "adtopk", "row": 64}, 1.5), ({"sparsifier": "adtopk", "row": 768}, 1.2),
+                             ({"sparsifier": "adtopk", "row": 64, "stride": 9}, 1.3), ({"data": "zeros"}, 3),
+                             ({"sparsifier": "adtopk", "row": 0, "stride": 0, "model": "resnet50"}, 1.3)):
             self.assertEqual(gpu_report.select_bar(bench_row(**changes)), bar, changes)
 
     def test_select_shows_the_usual_and_the_worst(self):

@@ -275,15 +275,12 @@ __device__ inline void emit_all(const SelectArgs& a) {
   }
 }
 
-// The report of a segment, and what its rule remembers. By one block.
-__device__ inline void finish(const SelectArgs& a, std::uint32_t segment) {
-  const std::uint64_t start = start_of(a, segment);
-  const Work& w = a.works[segment];
-  if (threadIdx.x != 0) return;
+// The report of a segment, and what its rule remembers. By one thread.
+__device__ inline void report_segment(const SelectArgs& a,
+                                      std::uint32_t segment) {
   const Segment& s = a.segments[segment];
+  const Work& w = a.works[segment];
   const std::uint64_t selected = selected_of(a, segment);
-  a.starts[segment] = start;
-  if (segment + 1 == a.count) a.starts[a.count] = start + selected;
   SegmentReport report;
   report.selected = selected;
   report.budget = s.task.facts.k;
@@ -304,6 +301,26 @@ __device__ inline void finish(const SelectArgs& a, std::uint32_t segment) {
     outcome.threshold_key = max_of(w.cut, w.bracket.lo);
   }
   observe_rule(a, segment, outcome);
+}
+
+// Of all segments, a thread for each; and where their entries begin. By one
+// block.
+__device__ inline void report_all(const SelectArgs& a) {
+  unsigned long long start = 0;
+  for (std::uint32_t base = 0; base < a.count; base += kThreads) {
+    const std::uint32_t segment = base + threadIdx.x;
+    const bool there = segment < a.count;
+    const unsigned long long selected = there ? selected_of(a, segment) : 0;
+    unsigned long long total = 0;
+    const unsigned long long before = block_before(selected, &total);
+    if (there) {
+      a.starts[segment] = start + before;
+      report_segment(a, segment);
+    }
+    __syncwarp();
+    start += total;
+  }
+  if (threadIdx.x == 0) a.starts[a.count] = start;
 }
 
 // What a segment without memory did not send. By one block, behind emit_all.

@@ -9,34 +9,40 @@ namespace sluice::cuda {
 
 // Exact selection that even a bracket from a sample could not hold: 11 bits of
 // the key at a time, over all elements.
-__device__ inline void search_tiles(const SelectArgs& a) {
-  for (std::uint32_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
-    const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
-    const Work& w = a.works[segment];
-    if (w.open == 0 || w.searched == 0) continue;
-    const Segment& s = a.segments[segment];
-    const Source source = source_of(a, s, w);
-    const std::uint32_t first_tile = a.first_tiles[segment];
-    std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
-    const std::uint64_t begin = std::uint64_t{tile - first_tile} * kTile;
-    for (std::uint32_t i = threadIdx.x; i < kTile; i += kThreads) {
-      const std::uint64_t at = begin + i;
-      std::uint32_t bin = kDigitBins;
-      if (at < s.task.facts.n) {
-        const float x = source.at(at);
-        const std::uint32_t key = ranked_key(x, sign_of(s));
-        const bool bad =
-            magnitude_key(x) >= kInfKey || was_bad(a, s, w, first_tile, at);
-        if (!bad && key - w.base < w.width) bin = (key - w.base) >> w.shift;
-      }
-      // Equal keys, of which there may be many, once per warp.
-      const unsigned same = __match_any_sync(kAll, bin);
-      if (bin < kDigitBins &&
-          lane() == static_cast<unsigned>(__ffs(same)) - 1) {
-        atomicAdd(bins + bin, static_cast<unsigned>(__popc(same)));
-      }
+__device__ inline void search_tile(const SelectArgs& a, std::uint32_t segment,
+                                   std::uint32_t tile) {
+  const Segment& s = a.segments[segment];
+  const Work& w = a.works[segment];
+  const Source source = source_of(a, s, w);
+  const std::uint32_t first_tile = a.first_tiles[segment];
+  std::uint32_t* bins = a.cut_bins + std::size_t{segment} * kCutBins;
+  const std::uint64_t begin = std::uint64_t{tile - first_tile} * kTile;
+  for (std::uint32_t i = lane(); i < kTile; i += 32) {
+    const std::uint64_t at = begin + i;
+    std::uint32_t bin = kDigitBins;
+    if (at < s.task.facts.n) {
+      const float x = source.at(at);
+      const std::uint32_t key = ranked_key(x, sign_of(s));
+      const bool bad =
+          magnitude_key(x) >= kInfKey || was_bad(a, s, w, first_tile, at);
+      if (!bad && key - w.base < w.width) bin = (key - w.base) >> w.shift;
+    }
+    // Equal keys, of which there may be many, once per warp.
+    const unsigned same = __match_any_sync(kAll, bin);
+    if (bin < kDigitBins && lane() == static_cast<unsigned>(__ffs(same)) - 1) {
+      atomicAdd(bins + bin, static_cast<unsigned>(__popc(same)));
     }
   }
+}
+
+__device__ inline void search_tiles(const SelectArgs& a) {
+  for_shares(
+      a, [](const Work& w) { return w.open != 0 && w.searched != 0; },
+      [&](const Share& share) {
+        for (std::uint32_t t = share.begin; t < share.end; t += share.step) {
+          search_tile(a, share.segment, t);
+        }
+      });
 }
 
 // One level of the search of a segment, by one block.
@@ -226,21 +232,22 @@ __device__ inline void judge(const SelectArgs& a, std::uint32_t segment,
 
 // Puts back what a failed bracket took, one warp per tile.
 __device__ inline void restore_tiles(const SelectArgs& a) {
-  for (std::uint32_t tile = blockIdx.x * kWarps + warp(); tile < a.tiles;
-       tile += gridDim.x * kWarps) {
-    const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
-    const Work& w = a.works[segment];
-    const Segment& s = a.segments[segment];
-    const std::uint32_t clear = clears_from(w.bracket);
-    if (w.restoring == 0 || s.task.memory == nullptr) continue;
-    const Tile t = a.tile[tile];
-    if (t.offset == kUnrecorded) continue;
-    for (std::uint32_t i = lane(); i < t.recorded; i += 32) {
-      const Entry entry = a.candidates[t.offset + i];
-      if (magnitude_key(entry.value) < clear) continue;
-      s.task.memory[entry.index - s.task.base] = entry.value;
-    }
-  }
+  for_shares(
+      a, [](const Work& w) { return w.restoring != 0; },
+      [&](const Share& share) {
+        const SegmentTask& task = a.segments[share.segment].task;
+        const std::uint32_t clear = clears_from(a.works[share.segment].bracket);
+        if (task.memory == nullptr) return;
+        for (std::uint32_t t = share.begin; t < share.end; t += share.step) {
+          const Tile tile = a.tile[t];
+          if (tile.offset == kUnrecorded) continue;
+          for (std::uint32_t i = lane(); i < tile.recorded; i += 32) {
+            const Entry entry = a.candidates[tile.offset + i];
+            if (magnitude_key(entry.value) < clear) continue;
+            task.memory[entry.index - task.base] = entry.value;
+          }
+        }
+      });
 }
 
 // Once all has been put back: the memory holds acc, the counts start anew.
@@ -256,16 +263,12 @@ __device__ inline void begin_round(const SelectArgs& a) {
 }
 
 // Blocks that write the reports while the others collect entries.
-__device__ inline std::uint32_t reporters(const SelectArgs& a) {
-  return min_of(a.count, gridDim.x / 8);
-}
+__device__ inline std::uint32_t reporters() { return gridDim.x > 1 ? 1 : 0; }
 
 // The tiles that a block counts and emits.
-__device__ inline std::uint32_t collectors(const SelectArgs& a) {
-  return gridDim.x - reporters(a);
-}
+__device__ inline std::uint32_t collectors() { return gridDim.x - reporters(); }
 __device__ inline std::uint32_t tiles_per_block(const SelectArgs& a) {
-  return (a.tiles + collectors(a) - 1) / collectors(a);
+  return (a.tiles + collectors() - 1) / collectors();
 }
 __device__ inline Range range_of(const SelectArgs& a, std::uint32_t block) {
   const std::uint32_t each = tiles_per_block(a);

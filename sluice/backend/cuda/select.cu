@@ -258,14 +258,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     grid.sync();
   }
   emit_all(a);
-  if (reporters(a) == 0) {
-    for_segments(a, [&](std::uint32_t s) { finish(a, s); });
-  } else if (blockIdx.x >= collectors(a)) {
-    for (std::uint32_t s = blockIdx.x - collectors(a); s < a.count;
-         s += reporters(a)) {
-      finish(a, s);
-    }
-  }
+  if (reporters() == 0 || blockIdx.x >= collectors()) report_all(a);
   if (!a.measures_lost) return;
   grid.sync();
   for_segments(a, [&](std::uint32_t s) { measure_lost(a, s); });

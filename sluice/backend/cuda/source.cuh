@@ -85,24 +85,8 @@ __device__ inline std::uint32_t clears_from(const Bracket& bracket) {
   return bracket.ties ? ~0U : bracket.lo + (bracket.hi - bracket.lo) / 2;
 }
 
-// The segment that a tile or unit belongs to; firsts has count + 1 entries.
-template <class T>
-__device__ std::uint32_t segment_of(const T* firsts, std::uint32_t count,
-                                    T index) {
-  std::uint32_t low = 0;
-  std::uint32_t high = count;
-  while (high - low > 1) {
-    const std::uint32_t middle = (low + high) / 2;
-    if (firsts[middle] <= index) {
-      low = middle;
-    } else {
-      high = middle;
-    }
-  }
-  return low;
-}
-
-// The same for a warp that asks for one of them: few loads one after another.
+// The segment that a tile or unit belongs to; firsts has count + 1 entries. A
+// warp asks for one of them, by few loads one after another.
 template <class T>
 __device__ std::uint32_t warp_segment_of(const T* firsts, std::uint32_t count,
                                          T index) {
@@ -117,6 +101,36 @@ __device__ std::uint32_t warp_segment_of(const T* firsts, std::uint32_t count,
     high = min_of(low + step, high);
   }
   return low;
+}
+
+// Tiles of a segment that a warp takes: begin, begin + step, ... below end.
+struct Share {
+  std::uint32_t segment;
+  std::uint32_t begin;
+  std::uint32_t end;
+  std::uint32_t step;
+};
+
+// Divides the tiles of each segment that wants(work) among all warps.
+template <class Wants, class Use>
+__device__ void for_shares(const SelectArgs& a, Wants&& wants, Use&& use) {
+  const std::uint32_t warps = gridDim.x * kWarps;
+  const std::uint32_t mine = blockIdx.x * kWarps + warp();
+  // Small ones begin with different warps.
+  const auto turn = [&](std::uint32_t segment) {
+    return a.first_tiles[segment] + (mine + 61 * segment) % warps;
+  };
+  for (std::uint32_t base = 0; base < a.count; base += 32) {
+    const std::uint32_t s = base + lane();
+    const bool some =
+        s < a.count && wants(a.works[s]) && turn(s) < a.first_tiles[s + 1];
+    unsigned lanes = __ballot_sync(kAll, some);
+    for (; lanes != 0; lanes &= lanes - 1) {
+      const std::uint32_t segment =
+          base + static_cast<std::uint32_t>(__ffs(lanes)) - 1;
+      use(Share{segment, turn(segment), a.first_tiles[segment + 1], warps});
+    }
+  }
 }
 
 // The bin of a key that lies so far above the first; the last bin is open.

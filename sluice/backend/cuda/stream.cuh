@@ -106,9 +106,6 @@ struct Totals {
   unsigned long long ties = 0;
   unsigned long long bad = 0;
 
-  __device__ void flush(Work& w) {
-    if (lane() == 0) add_to(w);
-  }
   __device__ void add_to(Work& w) {
     if (recorded > 0) atomicAdd(&w.recorded, recorded);
     if (high > 0) atomicAdd(&w.high, high);
@@ -261,7 +258,7 @@ __device__ inline void stream_first(const SelectArgs& a) {
 
 __device__ inline void draw_listed(const SelectArgs& a) {
   for (std::uint32_t tile = blockIdx.x; tile < a.tiles; tile += gridDim.x) {
-    const std::uint32_t segment = segment_of(a.first_tiles, a.count, tile);
+    const std::uint32_t segment = warp_segment_of(a.first_tiles, a.count, tile);
     if (a.segments[segment].task.kind != SelectKind::kListed ||
         a.works[segment].streaming == 0) {
       continue;
@@ -273,24 +270,19 @@ __device__ inline void draw_listed(const SelectArgs& a) {
 
 // What the first pass has left, and all of later rounds.
 __device__ inline void stream_rest(const SelectArgs& a) {
-  Totals totals;
-  std::uint32_t last = a.count;  // the segment that they are of
-  for (std::uint32_t tile = blockIdx.x * kWarps + warp(); tile < a.tiles;
-       tile += gridDim.x * kWarps) {
-    const std::uint32_t segment = warp_segment_of(a.first_tiles, a.count, tile);
-    const Work& w = a.works[segment];
-    if (w.streaming == 0 || w.open == 0) continue;
-    if (w.round == 0 && a.tile[tile].walked >= elements_in(a, segment, tile)) {
-      continue;
-    }
-    if (segment != last && last < a.count) {
-      totals.flush(a.works[last]);
-      totals = {};
-    }
-    last = segment;
-    stream_tile(a, segment, tile, totals);
-  }
-  if (last < a.count) totals.flush(a.works[last]);
+  for_shares(
+      a, [](const Work& w) { return w.streaming != 0 && w.open != 0; },
+      [&](const Share& share) {
+        Work& w = a.works[share.segment];
+        Totals totals;
+        for (std::uint32_t t = share.begin; t < share.end; t += share.step) {
+          const bool done =
+              w.round == 0 &&
+              a.tile[t].walked >= elements_in(a, share.segment, t);
+          if (!done) stream_tile(a, share.segment, t, totals);
+        }
+        if (lane() == 0) totals.add_to(w);
+      });
 }
 
 }  // namespace sluice::cuda
