@@ -27,32 +27,28 @@ SLUICE_HD inline bool wants_bins(const Query& query) {
   return query.histogram || wants_ranks(query);
 }
 
-// The sum over the lanes of a warp, to all of them.
-__device__ inline Moments warp_moments(const Moments& m, bool sums) {
+// Their sum over those who reduce(x, op) together, to all of them.
+template <class Reduce>
+__device__ Moments sum_moments(const Moments& m, bool sums, Reduce&& reduce) {
+  const auto plus = [](auto x, auto y) { return x + y; };
+  const auto most = [](double x, double y) { return x < y ? y : x; };
   Moments out;
-  out.count = __reduce_add_sync(kAll, static_cast<unsigned>(m.count));
-  out.nonfinite = __reduce_add_sync(kAll, static_cast<unsigned>(m.nonfinite));
-  out.max_abs =
-      warp_reduce(m.max_abs, [](double x, double y) { return x < y ? y : x; });
+  out.count = reduce(static_cast<unsigned long long>(m.count), plus);
+  out.nonfinite = reduce(static_cast<unsigned long long>(m.nonfinite), plus);
+  out.max_abs = reduce(m.max_abs, most);
   if (!sums) return out;
-  out.sum = warp_sum(m.sum);
-  out.sum_abs = warp_sum(m.sum_abs);
-  out.sum_sq = warp_sum(m.sum_sq);
+  out.sum = reduce(m.sum, plus);
+  out.sum_abs = reduce(m.sum_abs, plus);
+  out.sum_sq = reduce(m.sum_sq, plus);
   return out;
 }
-
-// The sum over the threads of a block, to all of them.
+__device__ inline Moments warp_moments(const Moments& m, bool sums) {
+  return sum_moments(m, sums,
+                     [](auto x, auto op) { return warp_reduce(x, op); });
+}
 __device__ inline Moments block_moments(const Moments& m, bool sums) {
-  Moments out;
-  out.count = block_sum(static_cast<unsigned long long>(m.count));
-  out.nonfinite = block_sum(static_cast<unsigned long long>(m.nonfinite));
-  out.max_abs =
-      block_reduce(m.max_abs, [](double x, double y) { return x < y ? y : x; });
-  if (!sums) return out;
-  out.sum = block_sum(m.sum);
-  out.sum_abs = block_sum(m.sum_abs);
-  out.sum_sq = block_sum(m.sum_sq);
-  return out;
+  return sum_moments(m, sums,
+                     [](auto x, auto op) { return block_reduce(x, op); });
 }
 
 // What elements of a sample add up to, by one thread.
