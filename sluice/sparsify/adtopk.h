@@ -96,7 +96,7 @@ struct AdtopkThresholdRule {
       ++s.turns;
       return;
     }
-    TopkSearch::observe(s.topk, outcome);
+    TopkSearch::observe(call, s.topk, outcome);
     if (outcome.selected == 0) return;
     const auto found = static_cast<double>(key_value(outcome.threshold_key));
     if (s.turn == kRefreshTurn) refresh(s, found);

@@ -129,7 +129,7 @@ struct RedsyncQuantizedRule {
     return TopkSearch::judge(call, counts, false);
   }
   SLUICE_HD static void observe(const RuleCall& call, const Outcome& outcome) {
-    TopkSearch::observe(signed_state(call), outcome);
+    TopkSearch::observe(call, signed_state(call), outcome);
   }
 
  private:

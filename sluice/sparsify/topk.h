@@ -37,7 +37,7 @@ struct TopkSearch {
       return query;
     }
     if (is_warm(call, state)) {
-      query.sample = warm_sample(facts.n);
+      query.sample = warm_sample(facts);
       query.rough = true;  // by much less than a quantile of it is noisy
     } else {
       query = cold_query(call, state);
@@ -59,13 +59,14 @@ struct TopkSearch {
       state.predicted = center;
       const std::uint32_t lo =
           center > state.margin ? center - state.margin : 0;
-      return {lo, min_of(center + state.margin, kInfKey)};
+      // Half of it above: what is taken between the cut and hi is cleared one
+      // by one, and that too many reach hi is easily put right.
+      return {lo, min_of(center + state.margin / 2, kInfKey)};
     }
     if (state.warm == 0) {
       // After a failed warm bracket both stay, so that observe() learns from
       // it.
-      state.margin =
-          facts.n >= 16 * kWarmSample ? kFirstMargin : 2 * kFirstMargin;
+      state.margin = noise(facts) * kFirstMargin;
       state.predicted = 0;
     }
     return exact_bracket(cold_query(call, state), answer);
@@ -78,7 +79,8 @@ struct TopkSearch {
     return {call.round == 0 ? Verdict::kAgain : Verdict::kExact, k, zeros};
   }
 
-  SLUICE_HD static void observe(TopkState& state, const Outcome& outcome) {
+  SLUICE_HD static void observe(const RuleCall& call, TopkState& state,
+                                const Outcome& outcome) {
     const bool usable = outcome.selected > 0 && !outcome.tied &&
                         state.quantile > 0 && std::isfinite(state.quantile) &&
                         outcome.threshold_key < kInfKey;
@@ -91,7 +93,8 @@ struct TopkSearch {
       // Widen at once, narrow slowly: a failed bracket costs a second pass, and
       // of the many of a bucket one is enough.
       const std::uint32_t wanted =
-          max_of(min_of(miss, kMaxMargin) * 3, state.margin - state.margin / 8);
+          max_of(min_of(miss, kMaxMargin) * min_of(1 + noise(call.facts), 3U),
+                 state.margin - state.margin / 8);
       state.margin = clamp_to(wanted, kMinMargin, kMaxMargin);
     }
     if (usable) {
@@ -108,24 +111,26 @@ struct TopkSearch {
  private:
   // Up to here the whole segment is looked at, and the cut is known beforehand.
   static constexpr std::uint64_t kTiny = 8192;
-  static constexpr std::uint64_t kWarmSample = 1U << 12;
-  static constexpr std::uint64_t kLarge = 1U << 26;
-  // Keys per octave are 2^23. The first margin is 5 %, more of a small sample.
-  static constexpr std::uint32_t kFirstMargin = 3U << 17;
+  // Keys per octave are 2^23. The first margin is 3 %.
+  static constexpr std::uint32_t kFirstMargin = 1U << 18;
   static constexpr std::uint32_t kMinMargin = 1U << 15;
   static constexpr std::uint32_t kMaxMargin = 1U << 22;
 
-  // More of much: there a narrower bracket saves more.
-  SLUICE_HD static std::uint64_t warm_sample(std::uint64_t n) {
-    return n >= kLarge ? 2 * kWarmSample
-                       : clamp_to<std::uint64_t>(n / 16, 1024, kWarmSample);
+  SLUICE_HD static std::uint64_t warm_sample(const SegmentFacts& facts) {
+    return clamp_to<std::uint64_t>(facts.n / 16, 1024, facts.cheap_sample);
+  }
+
+  // How wide a bracket must be, for how few are looked at: 1, 2 or 3.
+  SLUICE_HD static std::uint32_t noise(const SegmentFacts& facts) {
+    const std::uint64_t sample = warm_sample(facts);
+    return sample >= 1U << 15 ? 1 : sample >= 1U << 12 ? 2 : 3;
   }
 
   SLUICE_HD static Query cold_query(const RuleCall& call,
                                     const TopkState& state) {
     const SegmentFacts& facts = call.facts;
     return state.tied != 0 && call.round == 0
-               ? exact_query(facts.n, facts.k, warm_sample(facts.n))
+               ? exact_query(facts.n, facts.k, warm_sample(facts))
                : exact_query(facts.n, facts.k);
   }
 
@@ -157,7 +162,7 @@ struct TopkRule {
     return TopkSearch::judge(call, counts);
   }
   SLUICE_HD static void observe(const RuleCall& call, const Outcome& outcome) {
-    TopkSearch::observe(state_as<TopkState>(call.state), outcome);
+    TopkSearch::observe(call, state_as<TopkState>(call.state), outcome);
   }
 };
 

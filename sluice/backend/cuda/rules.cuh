@@ -60,6 +60,12 @@ __device__ inline void set_bracket(Work& w, const Bracket& bracket, int sign) {
     w.bracket.lo = max_of(w.bracket.lo, 1U);
     w.bracket.hi = max_of(w.bracket.hi, w.bracket.lo);
   }
+  // As far above the likely cut as below: here nothing is cleared by hi (see
+  // clears_from), and a cut above it takes a pass over the candidates.
+  if (!w.bracket.ties) {
+    const std::uint32_t more = (w.bracket.hi - w.bracket.lo) / 3;
+    w.bracket.hi = min_of(w.bracket.hi + more, max_of(w.bracket.hi, kInfKey));
+  }
   w.shift = cut_shift(w.bracket.hi - w.bracket.lo);
 }
 

@@ -14,6 +14,7 @@
 namespace sluice::cuda {
 namespace {
 
+constexpr std::uint64_t kMuch = std::uint64_t{1} << 26;  // elements
 // Of the stream, per processor: as many as keep the memory busy.
 constexpr unsigned kStreamBlocks = 3;
 // Flags that tell all blocks whether any segment needs another turn. Each is
@@ -349,6 +350,8 @@ void Selector::plan(const SelectPass& pass) {
     Segment& s = segments_[i];
     s.task = task;
     const std::uint64_t n = task.facts.n;
+    // What a block holds; of much more, since a narrower bracket saves more.
+    s.task.facts.cheap_sample = n >= kMuch ? kHeldSample : kHeldSample / 2;
     s.room = std::min<std::uint64_t>(
         n, std::max<std::uint64_t>(2 * task.capacity, 6 * task.facts.k) + 4096);
     const auto tiles = static_cast<std::uint32_t>((n + kTile - 1) / kTile);
