@@ -57,9 +57,13 @@ TEST_P(ExactSelection, TopkStaysExactWhenTheScaleJumps) {
   std::uint64_t failed = 0;
   const float scales[] = {1, 1, 1000, 1000, 1e-3F, 1, 1e10F, 1e-10F};
   for (std::uint64_t step = 0; step < std::size(scales); ++step) {
-    // New shape as well as new scale: mostly zeros in every other step.
+    // New shape as well as new scale: mostly zeros in every other step, and
+    // once no tail at all, where the last steps tell of one.
     auto g = step % 2 == 0 ? gaussian(kSize, step + 1, scales[step])
                            : make_data("sparse", kSize, step + 1);
+    for (std::size_t i = 0; i < kSize && step == 4; ++i) {
+      g[i] = 1e7F + static_cast<float>(i * 7919 % kSize);
+    }
     for (std::size_t i = 0; i < kSize; ++i) acc[i] += g[i];
     const Sent sent = rig.step(g, 0.01);
     ASSERT_EQ(sent.indices, reference_topk(acc, kSize / 100)) << step;
