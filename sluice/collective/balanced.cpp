@@ -79,10 +79,14 @@ void Balanced::load(std::span<const double> values) {
   last_u_ = u_;
 }
 
-// From what all ranks know alike, or they would not meet.
-bool Balanced::choose_direct(std::uint64_t n, std::size_t ranks) const {
+// From what all ranks know alike, or they would not meet. Owners merge lists on
+// the host; by a link that way is longer than any list that it saves.
+bool Balanced::choose_direct(std::uint64_t n, std::size_t ranks,
+                             bool linked) const {
   if (ranks <= 2 || params_.direct == "yes") return true;
-  if (params_.direct == "no" || selected_ == 0) return false;
+  if (params_.direct == "no") return false;
+  if (linked) return true;
+  if (selected_ == 0) return false;
   const auto p = static_cast<double>(ranks);
   const double k = static_cast<double>(selected_) / p;
   const double part = static_cast<double>(n) / p;
@@ -159,7 +163,7 @@ void Balanced::run(Communicator& comm, ExchangeContext& context,
                    const Contribution& mine, Delivery& out) {
   const std::size_t size = comm.size();
   const std::uint64_t n = mine.n();
-  direct_ = choose_direct(n, size);
+  direct_ = choose_direct(n, size, context.link() != nullptr);
   if (!direct_) {
     const OwnerMap map(n, size, static_cast<std::uint64_t>(params_.block));
     partition(map, context.host_view(mine), size);

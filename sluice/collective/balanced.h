@@ -68,7 +68,7 @@ class OwnerMap {
 // an owner that sums it; the exact sum, near the fewest bytes possible,
 // whatever the supports. Where sending every list to every rank takes fewer
 // bytes still (always for two ranks), it does that; it learns from the step
-// before.
+// before. So it does wherever devices have a link.
 class Balanced final : public SparseAllreduce {
  public:
   static constexpr std::string_view kName = "balanced";
@@ -109,7 +109,7 @@ class Balanced final : public SparseAllreduce {
  private:
   void run(Communicator& comm, ExchangeContext& context,
            const Contribution& mine, Delivery& out) override;
-  bool choose_direct(std::uint64_t n, std::size_t ranks) const;
+  bool choose_direct(std::uint64_t n, std::size_t ranks, bool linked) const;
   void partition(const OwnerMap& map, const ListView& selected,
                  std::size_t ranks);
   void push(Communicator& comm, ListCoder& coder, const OwnerMap& map,

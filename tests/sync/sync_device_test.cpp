@@ -77,6 +77,30 @@ TEST(SyncOnADevice, AsksTheHostOncePerStepWithALink) {
   }
 }
 
+// From the first step on, whatever the number of ranks.
+TEST(SyncOnADevice, BalancedStaysOnDevicesThatHaveALink) {
+  auto ranks = make_thread_ranks(4);
+  LinkHub hub;
+  run_ranks(ranks, [&](std::size_t r) {
+    FakeDeviceLog log;
+    auto backend = make_fake_device_backend({1, "portable"}, &log);
+    StagedLink link(hub, *ranks[r], *backend);
+    SyncOptions options;
+    options.plan = plan_of({.plan = "single", .collective = "balanced"});
+    options.link = &link;
+    DeviceGradients device(*backend);
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      device.set(gradients_of(r, step));
+      const std::uint64_t bytes = log.bytes_out;
+      sync.begin(step);
+      device.announce_all(sync);
+      sync.finish();
+      EXPECT_LT(log.bytes_out - bytes, 600 * options.plan.buckets.size());
+    }
+  });
+}
+
 // What one rank has grew past the slots that the step before suggests: all
 // ranks go a second round, and nobody can tell from the result.
 TEST(SyncOnADevice, SendsAgainWhatDidNotFitItsSlot) {
