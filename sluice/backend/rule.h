@@ -41,8 +41,10 @@ struct SegmentFacts {
   std::uint64_t total_steps = 0;  // 0: unknown
   std::uint64_t tensor = 0;       // the tensor's id, equal on all ranks
   std::uint64_t seed = 0;
-  // Elements that the device looks at for next to nothing; it may set others.
+  // Elements that the device looks at for next to nothing, but not more than
+  // the cheap_share-th part; it may set others.
   std::uint64_t cheap_sample = 1U << 15;
+  std::uint64_t cheap_share = 16;
 };
 
 // One segment's memory between steps. Zero bytes are a fresh state.

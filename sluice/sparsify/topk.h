@@ -66,7 +66,7 @@ struct TopkSearch {
     if (state.warm == 0) {
       // After a failed warm bracket both stay, so that observe() learns from
       // it.
-      state.margin = noise(facts) * kFirstMargin;
+      state.margin = max_of(noise(facts) * kFirstMargin, least_margin(facts));
       state.predicted = 0;
     }
     return exact_bracket(cold_query(call, state), answer);
@@ -95,7 +95,7 @@ struct TopkSearch {
       const std::uint32_t wanted =
           max_of(min_of(miss, kMaxMargin) * min_of(1 + noise(call.facts), 3U),
                  state.margin - state.margin / 8);
-      state.margin = clamp_to(wanted, kMinMargin, kMaxMargin);
+      state.margin = clamp_to(wanted, least_margin(call.facts), kMaxMargin);
     }
     if (usable) {
       const double ratio =
@@ -111,19 +111,34 @@ struct TopkSearch {
  private:
   // Up to here the whole segment is looked at, and the cut is known beforehand.
   static constexpr std::uint64_t kTiny = 8192;
+  static constexpr std::uint64_t kLarge = std::uint64_t{1} << 22;
   // Keys per octave are 2^23. The first margin is 3 %.
   static constexpr std::uint32_t kFirstMargin = 1U << 18;
   static constexpr std::uint32_t kMinMargin = 1U << 15;
   static constexpr std::uint32_t kMaxMargin = 1U << 22;
 
   SLUICE_HD static std::uint64_t warm_sample(const SegmentFacts& facts) {
-    return clamp_to<std::uint64_t>(facts.n / 16, 1024, facts.cheap_sample);
+    return clamp_to<std::uint64_t>(facts.n / facts.cheap_share, 1024,
+                                   facts.cheap_sample);
   }
 
   // How wide a bracket must be, for how few are looked at: 1, 2 or 3.
   SLUICE_HD static std::uint32_t noise(const SegmentFacts& facts) {
     const std::uint64_t sample = warm_sample(facts);
     return sample >= 1U << 15 ? 1 : sample >= 1U << 12 ? 2 : 3;
+  }
+
+  // Of a large segment every entry in the bracket costs time, so that it may
+  // fail now and then; of a small one few do, and there may be hundreds of them
+  // in a bucket, of which none is to fail. A quantile of s elements, of a
+  // normal distribution, is off by about its 1 / sqrt(s)-th part: five times
+  // that.
+  SLUICE_HD static std::uint32_t least_margin(const SegmentFacts& facts) {
+    if (facts.n >= kLarge) return kMinMargin;
+    const double off = 5 / std::sqrt(static_cast<double>(warm_sample(facts)));
+    constexpr double kKeysPerShare = 1.5 * (1U << 23);
+    return clamp_to(static_cast<std::uint32_t>(off * kKeysPerShare), kMinMargin,
+                    kMaxMargin);
   }
 
   SLUICE_HD static Query cold_query(const RuleCall& call,
