@@ -152,8 +152,11 @@ Rig::Rig(const Options& options)
                          make_sparsifier(options.sparsifier), options.values});
 }
 
-Sent Rig::step(std::span<const float> gradients, double density, bool commit) {
+void Rig::set_gradients(std::span<const float> gradients) {
   backend_->copy_in(*stream_, gradients_.data(), std::as_bytes(gradients));
+}
+
+void Rig::select(double density) {
   std::vector<TensorView> views;
   for (std::size_t t = 0; t < options_.tensors.size(); ++t) {
     views.push_back(
@@ -162,6 +165,9 @@ Sent Rig::step(std::span<const float> gradients, double density, bool commit) {
   }
   feedback_->select(*stream_, views,
                     {steps++, options_.total_steps, density, options_.seed});
+}
+
+Sent Rig::sent() {
   feedback_->fetch_report(*stream_);
   SparseBlock& block = feedback_->staged();
   backend_->wait(block.fetch(*backend_, *stream_));
@@ -173,9 +179,16 @@ Sent Rig::step(std::span<const float> gradients, double density, bool commit) {
                      block.indices());
   backend_->copy_out(*stream_, std::as_writable_bytes(std::span(sent.values)),
                      block.values());
-  if (commit) feedback_->commit(*stream_);
   backend_->wait(backend_->record(*stream_));
   return sent;
+}
+
+Sent Rig::step(std::span<const float> gradients, double density, bool commit) {
+  set_gradients(gradients);
+  select(density);
+  Sent out = sent();
+  if (commit) this->commit();
+  return out;
 }
 
 void Rig::commit() {

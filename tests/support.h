@@ -76,6 +76,11 @@ class Rig {
   // otherwise.
   Sent step(std::span<const float> gradients, double density,
             bool commit = true);
+  // What it is made of: the gradients go to the device, a selection is
+  // enqueued, and what the last one sent comes back.
+  void set_gradients(std::span<const float> gradients);
+  void select(double density);
+  Sent sent();
   void rollback();
   // Ends a step that was not committed.
   void commit();

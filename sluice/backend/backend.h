@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -97,5 +98,14 @@ std::unique_ptr<Backend> make_cuda_backend(const CudaOptions& options = {});
 // An event of the CUDA runtime that someone else has recorded, as torch; for
 // the streams of a CUDA backend. `owner` keeps it.
 Event cuda_event(std::shared_ptr<const void> owner, void* handle);
+
+// Captures what `enqueue` puts on a stream of a CUDA backend, as a CUDA graph,
+// instead of running it. Each call of what it returns runs all of it once more,
+// on that stream, which must outlive it, with the same arguments: memory keeps
+// its place, values change. For all passes but encode and decode. They must
+// have run before: memory cannot grow meanwhile. A stream that waits for an
+// event of a stream that someone else captures takes part in that capture.
+std::function<void()> cuda_capture(Stream& stream,
+                                   const std::function<void()>& enqueue);
 
 }  // namespace sluice

@@ -11,6 +11,8 @@
 #include <functional>
 #include <new>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 // Stands in for CUDA where there is no GPU, so that the kernels' logic is
 // tested on every machine: the same sources, compiled for the host, each thread
@@ -226,6 +228,7 @@ T atomicMin(T* to, T x) {
 enum cudaError_t {
   cudaSuccess = 0,
   cudaErrorMemoryAllocation = 2,
+  cudaErrorInsufficientDriver = 35,
   cudaErrorNotReady = 600
 };
 inline const char* cudaGetErrorString(cudaError_t) { return "no memory"; }
@@ -262,20 +265,75 @@ inline cudaError_t cudaMemset(void* to, int value, std::size_t bytes) {
   std::memset(to, value, bytes);
   return cudaSuccess;
 }
+
+// What a thread captures, instead of running it.
+using cudaGraph_t = std::vector<std::function<void()>>*;
+using cudaGraphExec_t = cudaGraph_t;
+inline thread_local cudaGraph_t cuda_on_host_capture = nullptr;
+
+template <class Work>
+cudaError_t enqueue_on_host(Work&& work) {
+  if (cuda_on_host_capture != nullptr) {
+    cuda_on_host_capture->push_back(work);
+  } else {
+    work();
+  }
+  return cudaSuccess;
+}
+
+enum cudaStreamCaptureMode { cudaStreamCaptureModeThreadLocal };
+enum cudaStreamCaptureStatus {
+  cudaStreamCaptureStatusNone,
+  cudaStreamCaptureStatusActive
+};
+inline cudaError_t cudaStreamIsCapturing(cudaStream_t,
+                                         cudaStreamCaptureStatus* status) {
+  *status = cuda_on_host_capture != nullptr ? cudaStreamCaptureStatusActive
+                                            : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamBeginCapture(cudaStream_t, cudaStreamCaptureMode) {
+  cuda_on_host_capture = new std::vector<std::function<void()>>;
+  return cudaSuccess;
+}
+inline cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t* graph) {
+  *graph = std::exchange(cuda_on_host_capture, nullptr);
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph,
+                                        unsigned long long) {
+  *out = graph;
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t) {
+  for (const std::function<void()>& work : *graph) work();
+  return cudaSuccess;
+}
+inline cudaError_t cudaGraphExecDestroy(cudaGraphExec_t) { return cudaSuccess; }
+inline cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete graph;
+  return cudaSuccess;
+}
+
 inline cudaError_t cudaMemsetAsync(void* to, int value, std::size_t bytes,
                                    cudaStream_t) {
-  return cudaMemset(to, value, bytes);
+  return enqueue_on_host([=] { cudaMemset(to, value, bytes); });
 }
 inline cudaError_t cudaMemcpyAsync(void* to, const void* from,
                                    std::size_t bytes, cudaMemcpyKind,
                                    cudaStream_t) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
-  return cudaSuccess;
+  return enqueue_on_host([=] {
+    if (bytes > 0) std::memcpy(to, from, bytes);
+  });
 }
 inline cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }
 inline cudaError_t cudaSetDevice(int) { return cudaSuccess; }
 inline cudaError_t cudaGetDevice(int* device) {
   *device = 0;
+  return cudaSuccess;
+}
+inline cudaError_t cudaDriverGetVersion(int* version) {
+  *version = CUDART_VERSION;
   return cudaSuccess;
 }
 inline cudaError_t cudaGetDeviceCount(int* count) {
@@ -332,9 +390,12 @@ struct cudaLaunchConfig_t {
 template <class... Params, class... Args>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config,
                                void (*kernel)(Params...), Args&&... args) {
-  sluice::cuda_on_host::run(
-      {config->gridDim, config->blockDim,
-       config->numAttrs > 0 && config->attrs[0].val.cooperative != 0},
-      [&] { kernel(args...); });
-  return cudaSuccess;
+  const bool together =
+      config->numAttrs > 0 && config->attrs[0].val.cooperative != 0;
+  return enqueue_on_host([kernel, together, grid = config->gridDim,
+                          block = config->blockDim,
+                          ... copies = std::decay_t<Args>(args)] {
+    sluice::cuda_on_host::run({grid, block, together},
+                              [&] { kernel(copies...); });
+  });
 }

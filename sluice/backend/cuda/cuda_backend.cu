@@ -214,7 +214,7 @@ class CudaBackend final : public Backend {
     if (source.empty()) return;
     CudaStream& s = as_cuda(stream);
     if (source.size() <= kSmallCopy) {
-      const void* staged = s.uploads.copy(source.data(), source.size());
+      const void* staged = s.uploads.send(source);
       check(cudaMemcpyAsync(target, staged, source.size(),
                             cudaMemcpyDeviceToDevice, s.handle),
             "to copy to the device");
@@ -314,13 +314,30 @@ Event cuda_event(std::shared_ptr<const void> owner, void* handle) {
   return Event(std::make_shared<ForeignEvent>(std::move(owner), handle));
 }
 
-std::string cuda_version() {
-  return concat(CUDART_VERSION / 1000, ".", CUDART_VERSION % 1000 / 10);
+namespace {
+
+std::string version_text(int version) {
+  return concat(version / 1000, ".", version % 1000 / 10);
 }
+
+}  // namespace
+
+std::string cuda_version() { return version_text(CUDART_VERSION); }
 
 std::string cuda_problem(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    int driver = 0;  // stays 0 where there is none
+    cudaDriverGetVersion(&driver);
+    cudaGetLastError();
+    if (driver == 0) {
+      return "[cuda] there is no GPU to use: this machine has no NVIDIA driver";
+    }
+    return concat("[cuda] the driver must be of CUDA ", cuda_version(),
+                  " or later, but is of ", version_text(driver),
+                  "; update it, or build with an older CUDA");
+  }
   if (status != cudaSuccess) {
     cudaGetLastError();
     return concat("[cuda] there is no GPU to use: ", cudaGetErrorString(status),

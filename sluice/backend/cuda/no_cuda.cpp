@@ -22,6 +22,10 @@ Event cuda_event(std::shared_ptr<const void>, void*) {
   throw std::runtime_error(cuda_problem(0));
 }
 
+std::function<void()> cuda_capture(Stream&, const std::function<void()>&) {
+  throw std::runtime_error(cuda_problem(0));
+}
+
 std::unique_ptr<Clock> make_cuda_clock() {
   throw std::runtime_error(cuda_problem(0));
 }

@@ -26,6 +26,53 @@ unsigned fitting_blocks(const void* kernel) {
   return static_cast<unsigned>(processors * std::max(each, 1));
 }
 
+namespace {
+
+cudaEvent_t make_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+        "to make an event");
+  return event;
+}
+
+}  // namespace
+
+SideStreams::SideStreams() : forked_(make_event()) {
+  for (std::size_t i = 0; i < kSides; ++i) {
+    check(cudaStreamCreateWithFlags(&sides_[i], cudaStreamNonBlocking),
+          "to make a stream");
+    joined_[i] = make_event();
+  }
+}
+
+SideStreams::~SideStreams() {
+  cudaEventDestroy(forked_);
+  for (std::size_t i = 0; i < kSides; ++i) {
+    cudaStreamDestroy(sides_[i]);
+    cudaEventDestroy(joined_[i]);
+  }
+}
+
+void SideStreams::fork(cudaStream_t stream) {
+  stream_ = stream;
+  check(cudaEventRecord(forked_, stream), "to record an event");
+  for (const cudaStream_t side : sides_) {
+    check(cudaStreamWaitEvent(side, forked_), "to wait for an event");
+  }
+}
+
+cudaStream_t SideStreams::lane(std::size_t i) const {
+  i %= kSides + 1;
+  return i == 0 ? stream_ : sides_[i - 1];
+}
+
+void SideStreams::join() {
+  for (std::size_t i = 0; i < kSides; ++i) {
+    check(cudaEventRecord(joined_[i], sides_[i]), "to record an event");
+    check(cudaStreamWaitEvent(stream_, joined_[i]), "to wait for an event");
+  }
+}
+
 Scratch::~Scratch() { cudaFree(data_); }
 
 void Scratch::reserve(std::size_t bytes) {
@@ -49,45 +96,97 @@ Uploads::~Uploads() {
   }
 }
 
+void Uploads::grow(std::size_t bytes) {
+  check(cudaStreamSynchronize(stream_), "to wait for a stream");
+  check(cudaFreeHost(host_), "to free memory");
+  check(cudaFree(device_), "to free memory");
+  host_ = nullptr;
+  device_ = nullptr;
+  half_ = std::max(kHalf, 2 * bytes);
+  check(cudaMallocHost(&host_, 2 * half_), "to allocate pinned memory");
+  check(cudaMalloc(&device_, 2 * half_), "to allocate memory");
+  for (cudaEvent_t& event : left_) {
+    if (event == nullptr) event = make_event();
+  }
+  at_ = 0;
+  current_ = 0;
+}
+
 void Uploads::make_room(std::size_t bytes) {
   if (bytes > half_) {
-    check(cudaStreamSynchronize(stream_), "to wait for a stream");
-    check(cudaFreeHost(host_), "to free memory");
-    check(cudaFree(device_), "to free memory");
-    host_ = nullptr;
-    device_ = nullptr;
-    half_ = std::max(kHalf, 2 * bytes);
-    check(cudaMallocHost(&host_, 2 * half_), "to allocate pinned memory");
-    check(cudaMalloc(&device_, 2 * half_), "to allocate memory");
-    for (cudaEvent_t& event : left_) {
-      if (event == nullptr) {
-        check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-              "to make an event");
-      }
-    }
-    at_ = 0;
-    current_ = 0;
+    grow(bytes);
     return;
   }
   if (at_ + bytes <= half_) return;
+  at_ = 0;
+  // A graph writes where it reads, in the order of the stream.
+  if (is_captured()) return;
   check(cudaEventRecord(left_[current_], stream_), "to record an event");
   current_ = 1 - current_;
-  at_ = 0;
   check(cudaEventSynchronize(left_[current_]), "to wait for an event");
 }
 
-void* Uploads::copy(const void* source, std::size_t bytes) {
+bool Uploads::is_captured() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream_, &status), "to ask for a capture");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+namespace {
+
+// Bytes in the arguments of a kernel, which a graph keeps: what a copy would
+// read later is no longer there.
+struct Brought {
+  std::byte bytes[4000];
+};
+__global__ void bring_kernel(std::byte* to, unsigned count,
+                             const __grid_constant__ Brought from) {
+  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
+    to[i] = from.bytes[i];
+  }
+}
+
+void bring(cudaStream_t stream, std::byte* to,
+           std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    Brought some;
+    const std::size_t count = std::min(bytes.size(), sizeof(some.bytes));
+    std::memcpy(some.bytes, bytes.data(), count);
+    launch("to bring arguments", stream, 1, bring_kernel, to,
+           static_cast<unsigned>(count), some);
+    bytes = bytes.subspan(count);
+    to += count;
+  }
+}
+
+}  // namespace
+
+void Uploads::copy(std::span<const Part> parts, std::span<std::byte*> places) {
   constexpr std::size_t kAlign = 256;
-  const std::size_t room = (bytes + kAlign - 1) / kAlign * kAlign;
-  make_room(std::max(room, kAlign));
-  const std::size_t at = static_cast<std::size_t>(current_) * half_ + at_;
-  at_ += room;
-  if (bytes == 0) return device_ + at;
-  std::memcpy(host_ + at, source, bytes);
-  check(cudaMemcpyAsync(device_ + at, host_ + at, bytes, cudaMemcpyHostToDevice,
-                        stream_),
+  const auto room = [](const Part& part) {
+    return (part.bytes + kAlign - 1) / kAlign * kAlign;
+  };
+  std::size_t bytes = 0;
+  for (const Part& part : parts) bytes += room(part);
+  make_room(std::max(bytes, kAlign));
+  const std::size_t begin = static_cast<std::size_t>(current_) * half_ + at_;
+  at_ += bytes;
+  const bool captured = is_captured();
+  std::size_t at = begin;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    places[i] = device_ + at;
+    const auto* source = static_cast<const std::byte*>(parts[i].source);
+    if (captured) {
+      bring(stream_, places[i], {source, parts[i].bytes});
+    } else if (parts[i].bytes > 0) {
+      std::memcpy(host_ + at, source, parts[i].bytes);
+    }
+    at += room(parts[i]);
+  }
+  if (captured || bytes == 0) return;
+  check(cudaMemcpyAsync(device_ + begin, host_ + begin, bytes,
+                        cudaMemcpyHostToDevice, stream_),
         "to copy arguments");
-  return device_ + at;
 }
 
 }  // namespace sluice::cuda

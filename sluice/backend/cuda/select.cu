@@ -18,12 +18,14 @@ constexpr std::uint64_t kMuch = std::uint64_t{1} << 26;  // elements
 // Of the stream, per processor: as many as keep the memory busy.
 constexpr unsigned kStreamBlocks = 3;
 // Flags that tell all blocks whether any segment needs another turn. Each is
-// used once in a pass, since a block may be late to read it.
-constexpr unsigned kFlags = 256;
+// used once in a pass, since a block may be late to read it; the pass clears
+// them when all have read them.
+constexpr unsigned kFlags = kThreads;
 
 __device__ void begin_segment(const SelectArgs& a, std::uint32_t i) {
   const Segment& s = a.segments[i];
   Work& w = a.works[i];
+  w = {};
   const bool some = s.task.facts.n > 0;
   w.by_rows = s.task.kind == SelectKind::kRows || is_tiled(s.task) ? 1 : 0;
   w.open = s.task.kind == SelectKind::kThreshold && some ? 1 : 0;
@@ -39,15 +41,11 @@ __device__ void begin_segment(const SelectArgs& a, std::uint32_t i) {
 }
 
 __device__ void begin(const SelectArgs& a) {
-  const unsigned thread = blockIdx.x * kThreads + threadIdx.x;
-  const unsigned threads = gridDim.x * kThreads;
-  for (std::uint32_t i = thread; i < a.next_count; i += threads) {
-    a.next_works[i] = {};
-  }
-  for (std::uint32_t i = thread; i < kFlags; i += threads) a.next_flags[i] = 0;
   if (a.measures_lost) {
-    for (std::uint32_t i = thread; i < a.tiles; i += threads)
+    for (std::uint32_t i = blockIdx.x * kThreads + threadIdx.x; i < a.tiles;
+         i += gridDim.x * kThreads) {
       a.tile_mass[i] = 0;
+    }
   }
   // Each by the block that goes on with it.
   for_segments(a, [&](std::uint32_t i) {
@@ -132,7 +130,11 @@ enum Rows : unsigned {
   kLong
 };
 
-SLUICE_HD inline Rows rows_of(const Segment& s) {
+bool is_in_quads(const float* p) {
+  return p != nullptr && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+Rows rows_of(const Segment& s) {
   const std::uint64_t length = s.task.rows.length;
   switch (static_cast<Lists>(s.lists)) {
     case Lists::kWarp:
@@ -252,6 +254,7 @@ __global__ void __launch_bounds__(kThreads, 3)
   if (a.thresholds) find_cuts(a, grid);
   count_all(a);
   grid.sync();
+  if (blockIdx.x == 0 && threadIdx.x < kFlags) a.flags[threadIdx.x] = 0;
   if (a.thresholds) {
     for_segments(a, [&](std::uint32_t s) {
       if (a.works[s].few != 0) settle_few(a, s);
@@ -296,10 +299,6 @@ std::uint32_t slots_per_tile(const SegmentTask& task) {
                           static_cast<double>(task.facts.n) * kTile;
   const auto slots = static_cast<std::uint32_t>(4 * expected) + 1;
   return std::clamp(std::bit_ceil(slots), 32U, kTile);
-}
-
-bool is_in_quads(const float* p) {
-  return p != nullptr && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
 }
 
 Lists lists_of(const SegmentTask& task) {
@@ -352,6 +351,7 @@ void Selector::plan(const SelectPass& pass) {
     const std::uint64_t n = task.facts.n;
     // What a block holds; of much more, since a narrower bracket saves more.
     s.task.facts.cheap_sample = n >= kMuch ? kHeldSample : kHeldSample / 2;
+    s.task.facts.cheap_share = 4;
     s.room = std::min<std::uint64_t>(
         n, std::max<std::uint64_t>(2 * task.capacity, 6 * task.facts.k) + 4096);
     const auto tiles = static_cast<std::uint32_t>((n + kTile - 1) / kTile);
@@ -408,21 +408,25 @@ void Selector::plan_rows(Segment& s, std::uint32_t tiles) {
   s.units = (rows.slabs + each - 1) / each;
 }
 
-void Selector::launch_rows(cudaStream_t stream, SelectArgs a) const {
-  const std::uint64_t* first_units = a.first_units;
+void Selector::launch_rows(cudaStream_t stream, SelectArgs a) {
+  const auto some = [](const auto& segments) { return !segments.empty(); };
+  const bool several = std::count_if(rows_.begin(), rows_.end(), some) > 1;
+  if (several) sides_.fork(stream);
+  std::size_t lane = 0;
   for (unsigned kind = 0; kind < kRowKinds; ++kind) {
     a.row_count = static_cast<std::uint32_t>(rows_[kind].size());
-    a.first_units = first_units;
     a.units = 0;
     for (const std::uint32_t i : rows_[kind]) a.units += segments_[i].units;
     if (a.units > 0) {
       const auto blocks = static_cast<unsigned>(std::min<std::uint64_t>(
           a.units, kind < kShort ? 1U << 30 : row_blocks_));
-      launch("to select", stream, blocks, kRowKernels[kind], a);
+      launch("to select", several ? sides_.lane(lane++) : stream, blocks,
+             kRowKernels[kind], a);
     }
-    first_units += a.row_count + 1;
+    a.first_units += a.row_count + 1;
     a.row_segments += a.row_count;
   }
+  if (several) sides_.join();
 }
 
 void Selector::run(cudaStream_t stream, Uploads& uploads,
@@ -435,10 +439,11 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
     return;
   }
   SelectArgs a;
-  a.segments = uploads.send(std::span<const Segment>(segments_));
-  a.first_tiles = uploads.send(std::span<const std::uint32_t>(first_tiles_));
-  a.first_units = uploads.send(std::span<const std::uint64_t>(first_units_));
-  a.row_segments = uploads.send(std::span<const std::uint32_t>(row_segments_));
+  std::tie(a.segments, a.first_tiles, a.first_units, a.row_segments) =
+      uploads.send_together(std::span<const Segment>(segments_),
+                            std::span<const std::uint32_t>(first_tiles_),
+                            std::span<const std::uint64_t>(first_units_),
+                            std::span<const std::uint32_t>(row_segments_));
   a.count = static_cast<std::uint32_t>(count);
   a.tiles = first_tiles_[count];
   a.beta = pass.beta;
@@ -448,23 +453,9 @@ void Selector::run(cudaStream_t stream, Uploads& uploads,
     a.draws |= task.kind == SelectKind::kListed;
     a.thresholds |= task.kind == SelectKind::kThreshold;
   }
-  // A half each for this pass and the next, which is cleared meanwhile.
-  if (works_room_ < count) {
-    works_room_ = 2 * count;
-    works_.grow<Work>(2 * works_room_);
-    cleared_ = 0;
-  }
-  Work* works = works_.grow<Work>(2 * works_room_);
-  a.works = works + (even_ ? 0 : works_room_);
-  a.next_works = works + (even_ ? works_room_ : 0);
-  a.next_count = cleared_;
-  cleared_ = static_cast<std::uint32_t>(count);
-  std::uint32_t* flags = flags_.grow<std::uint32_t>(2 * kFlags);
-  a.flags = flags + (even_ ? 0 : kFlags);
-  a.next_flags = flags + (even_ ? kFlags : 0);
+  a.works = works_.grow<Work>(count);
+  a.flags = flags_.grow<std::uint32_t>(kFlags);
   a.unfinished = a.flags + kFlags - 1;
-  even_ = !even_;
-
   a.tile = tile_.grow<Tile>(a.tiles);
   a.tile_mass = a.measures_lost ? tile_mass_.grow<double>(a.tiles) : nullptr;
   a.tails = tails_.grow<Taken>(finish_blocks_);

@@ -44,8 +44,7 @@ struct Ranked {
 };
 inline constexpr unsigned kRanks = std::tuple_size_v<decltype(Query::ranks)>;
 
-// One segment on its way through a pass; zero bytes before it. The steps are
-// those of cpu::Selector.
+// One segment on its way through a pass. The steps are those of cpu::Selector.
 struct Work {
   // Added to by all tiles of a stream.
   unsigned long long recorded = 0;  // candidates, ties not included
@@ -134,8 +133,6 @@ struct SelectArgs {
   bool thresholds = false;     // some segment may look for one
 
   Work* works = nullptr;
-  Work* next_works = nullptr;  // cleared for the next pass
-  std::uint32_t next_count = 0;
   Tile* tile = nullptr;
   double* tile_mass = nullptr;  // sum of |x|, where it is measured
   Taken* tails = nullptr;       // what a block takes of its last segment
@@ -152,7 +149,6 @@ struct SelectArgs {
   std::uint32_t* marks = nullptr;        // selected by rows or from a list
   std::uint32_t* unfinished = nullptr;   // tiles that the first pass left
   std::uint32_t* flags = nullptr;        // zeros
-  std::uint32_t* next_flags = nullptr;
 
   RuleState* states = nullptr;
   SegmentReport* reports = nullptr;
@@ -184,7 +180,7 @@ class Selector {
  private:
   void plan(const SelectPass& pass);
   void plan_rows(Segment& s, std::uint32_t tiles);
-  void launch_rows(cudaStream_t stream, SelectArgs a) const;
+  void launch_rows(cudaStream_t stream, SelectArgs a);
 
   // As many as run at once.
   unsigned prepare_blocks_;
@@ -193,9 +189,7 @@ class Selector {
   // The segments that may go by rows of each kind; then one kind after another.
   std::array<std::vector<std::uint32_t>, kRowKinds> rows_;
   std::vector<std::uint32_t> row_segments_;
-  bool even_ = false;          // which half of works_ the next pass uses
-  std::uint32_t cleared_ = 0;  // of the other half, that the last pass used
-  std::size_t works_room_ = 0;
+  SideStreams sides_;  // a kind of rows each
   std::vector<Segment> segments_;
   std::vector<std::uint32_t> first_tiles_;
   std::vector<std::uint64_t> first_units_;
