@@ -238,16 +238,16 @@ __device__ inline void report_bad(Work& w, unsigned bad, unsigned missing) {
   atomicAdd(&w.missing, static_cast<unsigned long long>(missing));
 }
 
-// One contiguous row that has been accumulated, by a team.
-template <class Team, unsigned kQuads>
-__device__ __forceinline__ void select_flat_row(const SelectArgs& a,
-                                                const Segment& s, Work& w,
-                                                float4 (&x)[kQuads],
-                                                std::uint64_t row) {
-  const auto quads = static_cast<std::uint32_t>(s.task.rows.length / 4);
-  auto* r4 = reinterpret_cast<float4*>(s.task.memory) + row * quads;
+// Quads of a row or tile that have been accumulated, of which a team holds
+// every Team::kSize-th each, to where they belong: to(q). What is not finite
+// stays as it was there and is NaN from then on. highest: the member's largest
+// key and one more. Returns how many were not finite.
+template <class Team, unsigned kQuads, class To>
+__device__ __forceinline__ unsigned keep_quads(float4 (&x)[kQuads],
+                                               std::uint32_t quads, To&& to,
+                                               std::uint32_t& highest) {
   const auto quad = [](unsigned j) { return j * Team::kSize + Team::id(); };
-  std::uint32_t highest = 0;
+  highest = 0;
 #pragma unroll
   for (unsigned j = 0; j < kQuads; ++j) {
     const std::uint32_t high = high_key(x[j]) + 1;
@@ -268,33 +268,57 @@ __device__ __forceinline__ void select_flat_row(const SelectArgs& a,
     }
     bad = Team::sum(bad);
   }
-  // All of it first: what is taken is cleared behind it.
 #pragma unroll
   for (unsigned j = 0; j < kQuads; ++j) {
     if (quad(j) >= quads) continue;
     if (bad == 0) {
-      r4[quad(j)] = x[j];
+      *to(quad(j)) = x[j];
     } else {
-      store_finite(r4 + quad(j), x[j]);
+      store_finite(to(quad(j)), x[j]);
     }
   }
+  return bad;
+}
+
+// Of those quads, the k largest elements, k > 0: take(order, place, value),
+// where value(place) is what stands at an element of the row or tile.
+template <class Team, unsigned kQuads, class Value, class Take>
+__device__ __forceinline__ void take_of_quads(const float4 (&x)[kQuads],
+                                              std::uint32_t highest, unsigned k,
+                                              Value&& value, Take&& take) {
+  const auto at = [&](unsigned j) { return element(x[j / 4], j % 4); };
+  const auto place = [&](unsigned j) {
+    return 4 * (j / 4 * Team::kSize + Team::id()) + j % 4;
+  };
+  if (!take_few<Team, 4 * kQuads>(at, place, value, highest, k, take)) {
+    take_many<Team, 4 * kQuads, 4>(at, place, highest, k, take);
+  }
+}
+
+// One contiguous row that has been accumulated, by a team.
+template <class Team, unsigned kQuads>
+__device__ __forceinline__ void select_flat_row(const SelectArgs& a,
+                                                const Segment& s, Work& w,
+                                                float4 (&x)[kQuads],
+                                                std::uint64_t row) {
+  const auto quads = static_cast<std::uint32_t>(s.task.rows.length / 4);
+  auto* r4 = reinterpret_cast<float4*>(s.task.memory) + row * quads;
+  std::uint32_t highest = 0;
+  // All of it first: what is taken is cleared behind it.
+  const unsigned bad = keep_quads<Team>(
+      x, quads, [&](std::uint32_t q) { return r4 + q; }, highest);
   Team::sync();
   const auto most = static_cast<unsigned>(s.task.rows.k);
   const unsigned k = min_of(most, 4 * quads - bad);
   Entry* out = a.candidates + s.row_slots + row * most;
   const auto index = s.task.base + static_cast<std::uint32_t>(row * quads * 4);
   auto* single = reinterpret_cast<float*>(r4);
-  const auto at = [&](unsigned j) { return element(x[j / 4], j % 4); };
-  const auto place = [&](unsigned j) { return 4 * quad(j / 4) + j % 4; };
   const auto take = [&](unsigned order, std::uint32_t where, float value) {
     out[order] = {index + where, value};
     single[where] = 0;
   };
   const auto value = [&](std::uint32_t where) { return single[where]; };
-  if (k > 0 &&
-      !take_few<Team, 4 * kQuads>(at, place, value, highest, k, take)) {
-    take_many<Team, 4 * kQuads, 4>(at, place, highest, k, take);
-  }
+  if (k > 0) take_of_quads<Team>(x, highest, k, value, take);
   if (bad == 0) return;
   for (unsigned e = k + Team::id(); e < most; e += Team::kSize) {
     out[e] = {kNoEntry, 0};

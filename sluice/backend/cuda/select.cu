@@ -9,6 +9,7 @@
 #include "sluice/backend/cuda/select.h"
 #include "sluice/backend/cuda/slabs.cuh"
 #include "sluice/backend/cuda/stream.cuh"
+#include "sluice/backend/cuda/tiles.cuh"
 #include "sluice/core/permutation.h"
 
 namespace sluice::cuda {
@@ -126,12 +127,18 @@ enum Rows : unsigned {
   kOf4096,
   kOf8192,
   kInSlabs,
+  kInTiles,
   kShort,
   kLong
 };
 
 bool is_in_quads(const float* p) {
   return p != nullptr && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+bool is_held_tile(const SegmentTask& task) {
+  return is_tiled_in_quads(task) && is_in_quads(task.gradient) &&
+         is_in_quads(task.memory);
 }
 
 Rows rows_of(const Segment& s) {
@@ -150,6 +157,7 @@ Rows rows_of(const Segment& s) {
     case Lists::kNone:
       break;
   }
+  if (is_held_tile(s.task)) return kInTiles;
   return most_per_group(s.task) > kWarpRow ? kLong : kShort;
 }
 
@@ -185,6 +193,8 @@ __device__ void select_rows(const SelectArgs& a, std::uint32_t segment,
       return select_unit_of_rows<BlockTeam, 8>(a, segment, unit);
     case kInSlabs:
       return select_slabs(a, segment, unit);
+    case kInTiles:
+      return select_tile(a, segment, unit);
     default:
       return select_unit<kRows == kLong>(a, segment, unit);
   }
@@ -203,10 +213,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 }
 
 constexpr void (*kRowKernels[])(SelectArgs) = {
-    rows_kernel<kOf128, 4>,  rows_kernel<kOf256, 4>,  rows_kernel<kOf512, 4>,
-    rows_kernel<kOf768, 3>,  rows_kernel<kOf1024, 3>, rows_kernel<kOf2048, 4>,
-    rows_kernel<kOf4096, 3>, rows_kernel<kOf8192, 3>, rows_kernel<kInSlabs, 4>,
-    rows_kernel<kShort, 2>,  rows_kernel<kLong, 4>};
+    rows_kernel<kOf128, 4>,   rows_kernel<kOf256, 4>,  rows_kernel<kOf512, 4>,
+    rows_kernel<kOf768, 3>,   rows_kernel<kOf1024, 3>, rows_kernel<kOf2048, 4>,
+    rows_kernel<kOf4096, 3>,  rows_kernel<kOf8192, 3>, rows_kernel<kInSlabs, 4>,
+    rows_kernel<kInTiles, 3>, rows_kernel<kShort, 2>,  rows_kernel<kLong, 4>};
 
 // From the first counts to the cuts.
 __device__ __noinline__ void find_cuts(const SelectArgs& a, const Grid& grid) {
@@ -397,7 +407,7 @@ void Selector::plan_rows(Segment& s, std::uint32_t tiles) {
   const Lists how = lists_of(s.task);
   s.lists = static_cast<std::uint32_t>(how);
   if (how == Lists::kNone) {
-    s.units = unit_count(s.task);
+    s.units = is_held_tile(s.task) ? group_count(s.task) : unit_count(s.task);
     return;
   }
   const std::uint64_t slots = rows.slabs * rows.stride * rows.k;

@@ -172,7 +172,7 @@ inline constexpr std::uint32_t kDigitBins = 1U << kDigitBits;
 // are done shows in the result.
 class Selector {
  public:
-  static constexpr std::size_t kRowKinds = 11;
+  static constexpr std::size_t kRowKinds = 12;
 
   Selector();
   void run(cudaStream_t stream, Uploads& uploads, const SelectPass& pass);
