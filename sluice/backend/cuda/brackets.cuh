@@ -148,7 +148,10 @@ __device__ inline Moments hold_sample(const SelectArgs& a,
     }
   }
   __syncthreads();
-  Look look;
+  const auto place_of = [&](unsigned i) {
+    return by_lines ? held.lines[i / Sample::kLine] + i % Sample::kLine
+                    : sample.start + i * sample.stride;
+  };
   constexpr unsigned kBatch = kHeldBatch;
 #pragma unroll 1
   for (unsigned from = threadIdx.x; from - threadIdx.x < sample.count;
@@ -158,22 +161,21 @@ __device__ inline Moments hold_sample(const SelectArgs& a,
 #pragma unroll
     for (unsigned j = 0; j < kBatch; ++j) {
       const unsigned i = from + j * kThreads;
-      places[j] = kNoPlace;
-      if (i >= sample.count) continue;
-      places[j] = by_lines ? held.lines[i / Sample::kLine] + i % Sample::kLine
-                           : sample.start + i * sample.stride;
+      places[j] = i < sample.count ? place_of(i) : kNoPlace;
     }
     load_at(source, places, x);
 #pragma unroll
     for (unsigned j = 0; j < kBatch; ++j) {
-      std::uint32_t key = 0;
-      if (places[j] != kNoPlace) {
-        const bool bad =
-            settled && was_bad(a, s, w, a.first_tiles[segment], places[j]);
-        key = look.at(x[j], bad, sign, sums);
-      }
-      held.keys[from + j * kThreads] = key;
+      held.keys[from + j * kThreads] = __float_as_uint(x[j]);
     }
+  }
+  // One by one: what follows is too long to stand there kBatch times.
+  Look look;
+#pragma unroll 1
+  for (unsigned i = threadIdx.x; i < sample.count; i += kThreads) {
+    const bool bad =
+        settled && was_bad(a, s, w, a.first_tiles[segment], place_of(i));
+    held.keys[i] = look.at(key_value(held.keys[i]), bad, sign, sums);
   }
   return block_moments(look.moments(), sums);
 }

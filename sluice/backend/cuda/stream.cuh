@@ -269,7 +269,7 @@ __device__ inline void draw_listed(const SelectArgs& a) {
 }
 
 // What the first pass has left, and all of later rounds.
-__device__ inline void stream_rest(const SelectArgs& a) {
+__device__ __noinline__ void stream_rest(const SelectArgs& a) {
   for_shares(
       a, [](const Work& w) { return w.streaming != 0 && w.open != 0; },
       [&](const Share& share) {
