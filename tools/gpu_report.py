@@ -41,7 +41,6 @@ NET_BAR = 1.1
 PASS, FAIL = "pass", "FAIL"
 BY_ROWS = {"adtopk", "adtopk-interleaved", "tile"}
 FIRST = ("topk", "adtopk", "sidco-p")  # have lines of their own
-UNJUDGED = ("threshold",)  # its default is far below what such data reach
 
 
 # --- lines ----------------------------------------------------------------
@@ -190,7 +189,7 @@ def select(*files):
     out = [judged("select", select_name(row), row["ratio"], select_bar(row)) for row in usual]
     groups = {}
     for row in large:
-        if row not in usual and row["sparsifier"] not in UNJUDGED:
+        if row not in usual:
             name = "hard data" if row["data"] != "randn" else "rows" if has_other_rows(row) else "others"
             groups.setdefault(name, []).append(row)
     for name, members in groups.items():
