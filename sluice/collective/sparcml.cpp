@@ -1,8 +1,32 @@
 #include "sluice/collective/sparcml.h"
 
 #include "sluice/collective/patterns.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
+
+Cost SparcmlRd::cost(const Workload& x, const Network& network,
+                     const Rates& rates) {
+  const auto round = [&](double count, double merged) {
+    return message_cost(coded_bytes(count, x.n), network) +
+           work_cost(count * (rates.encode + rates.decode) +
+                     merged * rates.merge);
+  };
+  const Doubling doubling(x.ranks);
+  const double first = doubling.folded ? 2 : 1;
+  Cost total = doubling.folded ? round(x.k, partial_union(x, 2)) : Cost{};
+  for (double have = 1; have < std::exp2(doubling.rounds); have *= 2) {
+    const double before = partial_union(x, std::min(x.ranks, first * have));
+    const double after = partial_union(x, std::min(x.ranks, 2 * first * have));
+    total = total + round(before, after);
+  }
+  return doubling.folded ? total + round(x.u, 0) : total;
+}
+
+Cost SparcmlSplit::cost(const Workload& load, const Network& network,
+                        const Rates& rates) {
+  return owned_cost(load, load.u, load.skew, network, rates);
+}
 
 void SparcmlRd::run(Communicator& comm, ExchangeContext& context,
                     const Contribution& mine, Delivery& out) {
