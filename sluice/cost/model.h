@@ -15,6 +15,16 @@ struct Network {
   double beta = 0;
 };
 
+// Machines that have several ranks each: the network between them, and what
+// their ranks have among themselves.
+struct Topology {
+  Network between;
+  Network inside;
+  double per_machine = 1;  // ranks
+
+  bool two_level() const { return per_machine > 1; }
+};
+
 // What one core takes for an entry, in seconds.
 struct Rates {
   double encode = 2e-9;

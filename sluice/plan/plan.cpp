@@ -7,6 +7,7 @@
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
 #include "sluice/core/nearest_name.h"
+#include "sluice/plan/json_fields.h"
 
 namespace sluice {
 namespace {
@@ -73,19 +74,10 @@ std::size_t index_of(const std::string& name, std::size_t bucket,
       name, "'; did you mean '", nearest_name(known, name), "'?"));
 }
 
-void check_keys(const Json& json, std::string_view what,
-                const std::vector<std::string_view>& known) {
-  for (const auto& [key, value] : json.items()) {
-    require(std::find(known.begin(), known.end(), key) != known.end(),
-            "[plan] ", what, " has no key '", key, "'; did you mean '",
-            nearest_name(known, key), "'?");
-  }
-}
-
 BucketPlan bucket_from(const Json& json, std::size_t bucket,
                        std::span<const std::string> names) {
-  check_keys(
-      json, concat("bucket ", bucket),
+  const FieldsOf fields{"plan", concat("bucket ", bucket), json};
+  fields.check(
       {"tensors", "sparsifier", "feedback", "collective", "values", "density"});
   BucketPlan b;
   for (const Json& name : json.at("tensors")) {
@@ -151,7 +143,8 @@ Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
   Plan plan;
   try {
     const Json json = Json::parse(text);
-    check_keys(json, "a plan", {"version", "name", "buckets"});
+    const FieldsOf fields{"plan", "a plan", json};
+    fields.check({"version", "name", "buckets"});
     check_version(json.at("version"));
     plan.name = json.at("name");
     for (const Json& b : json.at("buckets")) {
