@@ -13,12 +13,14 @@ Cost SparcmlRd::cost(const Workload& x, const Network& network,
                      merged * rates.merge);
   };
   const Doubling doubling(x.ranks);
-  const double first = doubling.folded ? 2 : 1;
-  Cost total = doubling.folded ? round(x.k, partial_union(x, 2)) : Cost{};
-  for (double have = 1; have < std::exp2(doubling.rounds); have *= 2) {
-    const double before = partial_union(x, std::min(x.ranks, first * have));
-    const double after = partial_union(x, std::min(x.ranks, 2 * first * have));
-    total = total + round(before, after);
+  const double growth = x.k > 0 ? partial_union(x, 2) / x.k : 1;
+  double held = x.k;
+  Cost total;
+  const double meetings = doubling.rounds + (doubling.folded ? 1 : 0);
+  for (double i = 0; i < meetings; ++i) {
+    const double after = std::min(x.u, held * growth);
+    total = total + round(held, after);
+    held = after;
   }
   return doubling.folded ? total + round(x.u, 0) : total;
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <numeric>
+#include <vector>
 
 namespace sluice::published {
 
@@ -74,6 +77,43 @@ Choice secopa(Scheme scheme, const Primitives& cost, double nodes, double m,
     if (parts == 1 || compressed < best.compressed.seconds) {
       best.compressed = {compressed, parts};
     }
+  }
+  return best;
+}
+
+double dense_below(std::span<const double> buffer,
+                   std::span<const double> sizes, double density,
+                   const PartialCosts& cost) {
+  const double all = std::accumulate(buffer.begin(), buffer.end(), 0.0);
+  std::vector<double> rising(buffer.begin(), buffer.end());
+  std::sort(rising.begin(), rising.end());
+  // What may be dense without more elements than all sparse would send.
+  double budget = std::max(1.0, density * all);
+  double most = rising.back();
+  for (const double size : rising) {
+    if (size >= budget) {
+      most = size - 1;
+      break;
+    }
+    budget -= size;
+  }
+  std::vector<double> limits(sizes.begin(), sizes.end());
+  limits.push_back(0);
+  std::sort(limits.begin(), limits.end());
+  double best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const double limit : limits) {
+    if (limit > most) break;
+    double sent = 0;
+    double seconds = cost.backward(all);
+    for (const double size : buffer) {
+      if (size > limit) seconds += cost.compress(size);
+      sent += size > limit ? std::max(1.0, std::floor(density * size)) : size;
+    }
+    seconds += cost.network(sent);
+    if (seconds >= least) continue;
+    least = seconds;
+    best = limit;
   }
   return best;
 }

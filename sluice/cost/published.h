@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <span>
 
 // Cost formulas as papers state them, in one place. They count words, not the
@@ -57,6 +58,17 @@ struct Choice {
 };
 Choice secopa(Scheme scheme, const Primitives& cost, double nodes, double m,
               double ratio);
+
+// ADTopk: what backward, compressing a tensor and the network take, by
+// elements.
+struct PartialCosts {
+  std::function<double(double)> backward, compress, network;
+};
+// The tensors of a buffer up to this size stay dense; one of `sizes` (those of
+// the whole model) or 0. Serial inside a buffer, as released.
+double dense_below(std::span<const double> buffer,
+                   std::span<const double> sizes, double density,
+                   const PartialCosts& cost);
 
 // LAGS: the most by which pipelining can shorten an iteration.
 double most_speedup(double forward, double backward, double communication);

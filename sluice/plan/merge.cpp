@@ -12,17 +12,22 @@ namespace {
 class MergedModel {
  public:
   MergedModel(const Chain& chain, const GroupCosts& cost)
-      : cost_(cost), elements_(chain.elements), backward_(chain.backward) {
-    refresh();
+      : cost_(cost),
+        elements_(chain.elements),
+        backward_(chain.backward),
+        ready_(chain.elements.size()),
+        start_(chain.elements.size()) {
+    for (const double elements : elements_)
+      costs_.push_back(this->cost(elements));
+    refresh(0);
   }
 
   std::size_t size() const { return elements_.size(); }
   double elements(std::size_t i) const { return elements_[i]; }
   double backward(std::size_t i) const { return backward_[i]; }
   double ready(std::size_t i) const { return ready_[i]; }
-  double select(std::size_t i) const { return costs_[i].select; }
   double start(std::size_t i) const { return start_[i]; }
-  double exchange(std::size_t i) const { return costs_[i].exchange; }
+  const GroupCost& at(std::size_t i) const { return costs_[i]; }
   GroupCost cost(double elements) const {
     return elements > 0 ? cost_(elements) : GroupCost{};
   }
@@ -31,18 +36,17 @@ class MergedModel {
     elements_[i + 1] += elements_[i];
     backward_[i + 1] += backward_[i];
     elements_[i] = backward_[i] = 0;
-    refresh();
+    costs_[i] = {};
+    costs_[i + 1] = cost(elements_[i + 1]);
+    refresh(i);
   }
 
  private:
-  void refresh() {
-    costs_.resize(size());
-    ready_.resize(size());
-    start_.resize(size());
-    double computed = 0;
-    double sent = 0;
-    for (std::size_t i = 0; i < size(); ++i) {
-      costs_[i] = cost(elements_[i]);
+  void refresh(std::size_t from) {
+    const bool first = from == 0;
+    double computed = first ? 0 : ready_[from - 1] + costs_[from - 1].select;
+    double sent = first ? 0 : start_[from - 1] + costs_[from - 1].exchange;
+    for (std::size_t i = from; i < size(); ++i) {
       ready_[i] = computed + backward_[i];
       computed = ready_[i] + costs_[i].select;
       start_[i] = std::max(sent, computed);
@@ -97,55 +101,103 @@ void keep_front(std::vector<State>& states) {
 class ExactMerge {
  public:
   ExactMerge(const Chain& chain, std::span<const GroupCosts> ways, bool beside)
-      : chain_(chain), ways_(ways), beside_(beside), fronts_(1 + size()) {
-    elements_.assign(1, 0);
+      : chain_(chain), ways_(ways), beside_(beside) {
     made_.assign(1, 0);
-    for (std::size_t i = 0; i < size(); ++i) {
-      elements_.push_back(elements_.back() + chain.elements[i]);
-      made_.push_back(made_.back() + chain.backward[i]);
+    for (const double seconds : chain.backward) {
+      made_.push_back(made_.back() + seconds);
     }
+    price();
   }
 
+  // What a few states each reach is nearly the best, and soon found; with it,
+  // nearly all others need not be followed.
   Groups solve() {
-    limit_ = std::numeric_limits<double>::infinity();
-    for (std::size_t way = 0; way < ways_.size(); ++way) {
-      for (Groups groups : {each_alone(chain_), all_together(chain_)}) {
-        for (Group& g : groups) g.way = way;
-        limit_ = std::min(limit_, end_of(chain_, groups, ways_, beside_));
-      }
+    constexpr std::size_t kFew = 4;
+    find_limit();
+    search(kFew);
+    if (!fronts_.back().empty()) {
+      const double good = end_of(chain_, trace_back(), ways_, beside_);
+      limit_ = std::min(limit_, kSlack * good);
     }
-    // What is exactly as good must survive its own rounding.
-    limit_ *= 1 + 1e-9;
-    fronts_[0].push_back({});
-    for (std::size_t end = 1; end <= size(); ++end) {
-      for (std::size_t begin = 0; begin < end; ++begin) extend(begin, end);
-      keep_front(fronts_[end]);
-    }
+    search(size() * size());
     return trace_back();
   }
 
  private:
+  // What is exactly as good must survive its own rounding.
+  static constexpr double kSlack = 1 + 1e-9;
+
   std::size_t size() const { return chain_.elements.size(); }
+  GroupCost& cost(std::size_t way, std::size_t begin, std::size_t end) {
+    return costs_[(way * size() + begin) * (size() + 1) + end];
+  }
+
+  // Every group there can be, and what the link needs at least for the rest.
+  void price() {
+    costs_.resize(ways_.size() * size() * (size() + 1));
+    rest_.assign(size() + 1, std::numeric_limits<double>::infinity());
+    rest_.back() = chain_.last;
+    for (std::size_t begin = size(); begin-- > 0;) {
+      double elements = 0;
+      for (std::size_t end = begin + 1; end <= size(); ++end) {
+        elements += chain_.elements[end - 1];
+        for (std::size_t way = 0; way < ways_.size(); ++way) {
+          const GroupCost price = ways_[way](elements);
+          cost(way, begin, end) = price;
+          rest_[begin] = std::min(rest_[begin], price.exchange + rest_[end]);
+        }
+      }
+    }
+  }
+
+  // What simple rules reach: states that cannot be better are not followed.
+  void find_limit() {
+    limit_ = std::numeric_limits<double>::infinity();
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      for (Groups groups : {each_alone(chain_), all_together(chain_),
+                            merge_omgs(chain_, ways_[way])}) {
+        for (Group& g : groups) g.way = way;
+        limit_ = std::min(limit_, end_of(chain_, groups, ways_, beside_));
+      }
+    }
+    limit_ *= kSlack;
+  }
+
+  void search(std::size_t width) {
+    fronts_.assign(size() + 1, {});
+    fronts_[0].push_back({});
+    for (std::size_t end = 1; end <= size(); ++end) {
+      std::vector<State>& front = fronts_[end];
+      for (std::size_t begin = 0; begin < end; ++begin) extend(begin, end);
+      keep_front(front);
+      if (front.size() <= width) continue;
+      std::nth_element(front.begin(), front.begin() + static_cast<long>(width),
+                       front.end(), [&](const State& a, const State& b) {
+                         return end_at_least(a, end) < end_at_least(b, end);
+                       });
+      front.resize(width);
+      keep_front(front);
+    }
+  }
 
   double end_at_least(const State& s, std::size_t end) const {
     const double rest = made_.back() - made_[end] + chain_.tail;
     const double computed =
         beside_ ? made_.back() + chain_.tail : s.computed + rest;
-    return std::max(s.sent, computed) + chain_.last;
+    return std::max(s.sent + rest_[end], computed + chain_.last);
   }
 
   void extend(std::size_t begin, std::size_t end) {
-    const double elements = elements_[end] - elements_[begin];
     const double backward = made_[end] - made_[begin];
     for (std::size_t way = 0; way < ways_.size(); ++way) {
-      const GroupCost cost = ways_[way](elements);
+      const GroupCost& group = cost(way, begin, end);
       for (std::size_t f = 0; f < fronts_[begin].size(); ++f) {
         const State& from = fronts_[begin][f];
         State to = {0, 0, begin, way, f};
         to.computed = (beside_ ? std::max(from.computed, made_[end])
                                : from.computed + backward) +
-                      cost.select;
-        to.sent = std::max(from.sent, to.computed) + cost.exchange;
+                      group.select;
+        to.sent = std::max(from.sent, to.computed) + group.exchange;
         if (end_at_least(to, end) <= limit_) fronts_[end].push_back(to);
         // The link is idle by then: what was computed later starts later.
         if (from.sent <= to.computed) break;
@@ -176,8 +228,9 @@ class ExactMerge {
   std::span<const GroupCosts> ways_;
   bool beside_;
   double limit_ = 0;
-  std::vector<double> elements_;  // of the first so many gradients
-  std::vector<double> made_;      // seconds of backward until then
+  std::vector<double> made_;  // seconds of backward for so many gradients
+  std::vector<double> rest_;  // seconds of the link behind so many, at least
+  std::vector<GroupCost> costs_;
   std::vector<std::vector<State>> fronts_;
 };
 
@@ -195,13 +248,13 @@ Groups merge_omgs(const Chain& chain, const GroupCosts& cost) {
   MergedModel model(chain, cost);
   std::vector<bool> ends(model.size(), false);
   for (std::size_t i = 1; i + 1 < model.size(); ++i) {
-    const GroupCost here = model.cost(model.elements(i));
-    const GroupCost next = model.cost(model.elements(i + 1));
+    const GroupCost here = model.at(i);
+    const GroupCost next = model.at(i + 1);
     const GroupCost both =
         model.cost(model.elements(i) + model.elements(i + 1));
     const double wait = model.backward(i + 1) + both.select - here.select -
                         next.select -
-                        (model.start(i) - (model.ready(i) + model.select(i)));
+                        (model.start(i) - (model.ready(i) + here.select));
     const double saved = here.exchange + next.exchange - both.exchange;
     if (wait < saved) {
       model.merge_into_next(i);
@@ -221,7 +274,8 @@ Groups merge_mgwfbp(const Chain& chain, const GroupCosts& cost, double alpha) {
   for (std::size_t i = 0; i + 1 < model.size(); ++i) {
     const double next = model.ready(i + 1);
     const double start = model.start(i);
-    const bool merge = next < start + model.exchange(i) && next - start < alpha;
+    const bool merge =
+        next < start + model.at(i).exchange && next - start < alpha;
     if (merge) {
       model.merge_into_next(i);
     } else {

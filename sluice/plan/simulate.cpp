@@ -1,6 +1,7 @@
 #include "sluice/plan/simulate.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace sluice {
 namespace {
@@ -13,14 +14,22 @@ std::vector<double> backward_of(const Profile& profile) {
   return seconds;
 }
 
+// Neighbours mostly do: what they cost is then looked up once.
+bool travels_alike(const BucketPlan& a, const BucketPlan& b) {
+  return a.sparsifier == b.sparsifier && a.collective == b.collective &&
+         a.density == b.density;
+}
+
 std::vector<BucketCost> costs_of(const Plan& plan, const Job& job, bool free) {
   std::vector<BucketCost> costs;
+  std::optional<Way> way;
   for (const BucketPlan& b : plan.buckets) {
     double elements = 0;
     for (const std::size_t t : b.tensors) {
       elements += static_cast<double>(job.profile.tensors[t].elements);
     }
-    costs.push_back(Way(job, b, free).of(elements));
+    if (!way || !travels_alike(b, way->like())) way.emplace(job, b, free);
+    costs.push_back(way->of(elements));
   }
   return costs;
 }
