@@ -10,6 +10,7 @@
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/error.h"
 #include "sluice/feedback/feedback.h"
+#include "sluice/plan/planner.h"
 #include "sluice/sparsify/exceptions.h"
 #include "sluice/sparsify/schedule.h"
 #include "sluice/sparsify/sparsifier.h"
@@ -39,6 +40,7 @@ constexpr Kind kKinds[] = {
     {"feedback", [] { return describe_all(feedbacks()); }},
     {"codecs", &codec_descriptions},
     {"collectives", [] { return describe_all(collectives()); }},
+    {"planners", [] { return describe_all(planners()); }},
     {"schedules", &schedule_descriptions},
     {"exceptions", &exception_descriptions},
     {"build", &describe_build},

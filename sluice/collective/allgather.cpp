@@ -2,8 +2,14 @@
 
 #include "sluice/collective/patterns.h"
 #include "sluice/core/error.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
+
+Cost Allgather::cost(const Workload& load, const Network& network,
+                     const Rates& rates) {
+  return direct_cost(load, network, rates);
+}
 
 void DirectExchange::run(Communicator& comm, ExchangeContext& context,
                          const Contribution& mine, Pieces& sum) {

@@ -55,6 +55,8 @@ class Allgather final : public SparseAllreduce {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit Allgather(const Params&) {}
   std::string_view name() const override { return kName; }
   bool verify(Communicator& comm) override { return direct_.verify(comm); }

@@ -4,13 +4,33 @@
 #include <array>
 #include <cstring>
 
+#include "sluice/collective/allgather.h"
+#include "sluice/collective/balanced.h"
+#include "sluice/collective/dense.h"
 #include "sluice/collective/patterns.h"
+#include "sluice/collective/sparcml.h"
 
 namespace sluice {
 namespace {
 
-constexpr std::array<std::string_view, 5> kCandidates = {
-    "balanced", "allgather", "sparcml-rd", "sparcml-split", "dense"};
+// Of equals the first: allgather is what balanced does where it goes direct.
+constexpr std::array kCandidates = {
+    collective_entry<Allgather>(), collective_entry<Balanced>(),
+    collective_entry<SparcmlRd>(), collective_entry<SparcmlSplit>(),
+    collective_entry<Dense>()};
+
+std::size_t cheapest(const Workload& load, const Network& network,
+                     const Rates& rates) {
+  std::size_t best = 0;
+  double least = kCandidates[0].cost(load, network, rates).seconds;
+  for (std::size_t i = 1; i < kCandidates.size(); ++i) {
+    const double seconds = kCandidates[i].cost(load, network, rates).seconds;
+    if (seconds >= least) continue;
+    best = i;
+    least = seconds;
+  }
+  return best;
+}
 
 // Median seconds of a ring shift of `bytes` by all ranks at once.
 double time_shift(Communicator& comm, std::size_t bytes, std::size_t times,
@@ -59,14 +79,19 @@ Network measure_network(Communicator& comm, std::uint64_t step) {
   return {agreed[0], agreed[1]};
 }
 
+Cost Auto::cost(const Workload& load, const Network& network,
+                const Rates& rates) {
+  return kCandidates[cheapest(load, network, rates)].cost(load, network, rates);
+}
+
 Auto::Auto(const Params& params)
     : given_{params.alpha, params.beta}, network_(given_) {
-  for (const std::string_view name : kCandidates) {
-    algorithms_.push_back(make_collective(name));
+  for (const CollectiveEntry& entry : kCandidates) {
+    algorithms_.push_back(entry.make({std::string(entry.name), {}}));
   }
 }
 
-std::string_view Auto::choice() const { return kCandidates[choice_]; }
+std::string_view Auto::choice() const { return kCandidates[choice_].name; }
 
 void Auto::commit(std::uint64_t selected) {
   algorithms_[choice_]->commit(selected);
@@ -141,17 +166,6 @@ void Auto::start(Communicator& comm, ExchangeContext& context,
   selected_ = broadcast_numbers<1>(comm, kTotal, total)[0];
 }
 
-std::size_t Auto::choose(const Workload& load) const {
-  std::size_t best = 0;
-  for (std::size_t i = 1; i < kCandidates.size(); ++i) {
-    if (predict(kCandidates[i], load, network_) <
-        predict(kCandidates[best], load, network_)) {
-      best = i;
-    }
-  }
-  return best;
-}
-
 // The union changes slowly, and counting it takes time. A device is not asked
 // for what it holds: its ranks expect that supports are independent.
 void Auto::learn(const ExchangeContext& context, const Pieces& sum,
@@ -180,7 +194,7 @@ void Auto::run(Communicator& comm, ExchangeContext& context,
   load.k = selected_ / load.ranks;
   load.u = u_ >= 0 ? u_ : independent_union(load.n, load.k, load.ranks);
   load.skew = skew_;
-  choice_ = choose(load);
+  choice_ = cheapest(load, network_, {});
   algorithms_[choice_]->reduce(comm, context, mine, out);
   learn(context, out.sum, mine.n(), comm.size());
 }

@@ -21,6 +21,8 @@ class Auto final : public SparseAllreduce {
             {"beta", &p.beta, "seconds per byte; 0 measures it", 0, 1e3}};
   }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit Auto(const Params& params);
   std::string_view name() const override { return kName; }
   Network* unknown_network() override {
@@ -43,7 +45,6 @@ class Auto final : public SparseAllreduce {
            const Contribution& mine, Delivery& out) override;
   void start(Communicator& comm, ExchangeContext& context,
              const Contribution& mine);
-  std::size_t choose(const Workload& load) const;
   void learn(const ExchangeContext& context, const Pieces& sum, std::uint64_t n,
              std::size_t ranks);
 

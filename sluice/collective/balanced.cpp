@@ -5,7 +5,7 @@
 
 #include "sluice/collective/patterns.h"
 #include "sluice/core/error.h"
-#include "sluice/cost/model.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
 namespace {
@@ -15,6 +15,14 @@ constexpr std::uint64_t kRecount = 16;
 
 constexpr std::uint32_t kPush = 1;
 constexpr std::uint32_t kPull = 2;
+
+// In bytes, which all ranks count alike whatever their clocks say.
+bool direct_is_less(const Workload& x) {
+  const double part = x.n / x.ranks;
+  return x.ranks <= 2 ||
+         coded_bytes(x.k, x.n) < coded_bytes(x.k / x.ranks, part) +
+                                     coded_bytes(x.u / x.ranks, part);
+}
 
 }  // namespace
 
@@ -53,6 +61,13 @@ void OwnerMap::forms(std::size_t owner, std::span<const SegmentForm> whole,
   out.back().size += length_ - local;
 }
 
+Cost Balanced::cost(const Workload& load, const Network& network,
+                    const Rates& rates) {
+  if (direct_is_less(load)) return direct_cost(load, network, rates);
+  return owned_cost(load, load.u, 1, network, rates) +
+         work_cost((load.k + load.u) * rates.deal);
+}
+
 Balanced::Balanced(const Params& params) : params_(params) {
   const auto block = static_cast<std::uint64_t>(params.block);
   require(std::has_single_bit(block),
@@ -87,12 +102,12 @@ bool Balanced::choose_direct(std::uint64_t n, std::size_t ranks,
   if (params_.direct == "no") return false;
   if (linked) return true;
   if (selected_ == 0) return false;
-  const auto p = static_cast<double>(ranks);
-  const double k = static_cast<double>(selected_) / p;
-  const double part = static_cast<double>(n) / p;
-  return coded_bytes(k, static_cast<double>(n)) <
-         coded_bytes(k / p, part) +
-             coded_bytes(static_cast<double>(u_) / p, part);
+  Workload load;
+  load.n = static_cast<double>(n);
+  load.ranks = static_cast<double>(ranks);
+  load.k = static_cast<double>(selected_) / load.ranks;
+  load.u = static_cast<double>(u_);
+  return direct_is_less(load);
 }
 
 // Splits what was selected by owner.

@@ -93,6 +93,8 @@ class Balanced final : public SparseAllreduce {
          .choices = {"auto", "yes", "no"}}};
   }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit Balanced(const Params& params);
   std::string_view name() const override { return kName; }
   bool verify(Communicator& comm) override {

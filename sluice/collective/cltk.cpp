@@ -1,13 +1,25 @@
 #include "sluice/collective/cltk.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/ring.h"
 #include "sluice/core/error.h"
 #include "sluice/core/key.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
+
+Cost Cltk::cost(const Workload& load, const Network& network,
+                const Rates& rates) {
+  // Indices alone, down a tree; then the values there, round a ring.
+  const double indices = coded_bytes(load.k, load.n) - 4 * load.k;
+  const double hops = std::ceil(std::log2(load.ranks));
+  return hops * work_cost(message_cost(indices, network).seconds) +
+         Cost{load.k * (rates.encode + rates.decode), indices} +
+         ring_cost(load.k, 4, load.ranks, network, rates);
+}
 
 void Cltk::run(Communicator& comm, ExchangeContext& context,
                const Contribution& mine, Delivery& out) {

@@ -16,6 +16,8 @@ class Cltk final : public SparseAllreduce {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit Cltk(const Params&) {}
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }

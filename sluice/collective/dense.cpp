@@ -2,6 +2,7 @@
 
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/ring.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
 namespace {
@@ -17,6 +18,16 @@ constexpr std::uint64_t kTrials = 4;
 constexpr std::size_t kNativeMost = std::size_t{1} << 16;
 
 }  // namespace
+
+Cost Dense::cost(const Workload& load, const Network& network,
+                 const Rates& rates) {
+  return ring_cost(load.n, 4, load.ranks, network, rates);
+}
+
+Cost DenseBf16::cost(const Workload& load, const Network& network,
+                     const Rates& rates) {
+  return ring_cost(load.n, 2, load.ranks, network, rates);
+}
 
 std::string_view Dense::by() const {
   if (params_.by == "ring" || params_.by == "native") return params_.by;

@@ -24,6 +24,8 @@ class Dense final : public DenseAllreduce {
              .choices = {"auto", "ring", "native", "measured"}}};
   }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit Dense(const Params& params) : params_(params) {}
   std::string_view name() const override { return kName; }
   bool takes_link() const override { return params_.by == "auto"; }
@@ -57,6 +59,8 @@ class DenseBf16 final : public DenseAllreduce {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit DenseBf16(const Params&) {}
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }

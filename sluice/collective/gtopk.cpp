@@ -3,11 +3,40 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <utility>
 
 #include "sluice/collective/patterns.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
+namespace {
+
+// A list of k comes, is merged with one's own, and the k largest are kept.
+Cost pair_cost(const Workload& x, const Network& network, const Rates& rates) {
+  return message_cost(coded_bytes(x.k, x.n), network) +
+         work_cost(x.k * (rates.encode + rates.decode + 4 * rates.merge));
+}
+
+}  // namespace
+
+Cost Gtopk::cost(const Workload& load, const Network& network,
+                 const Rates& rates) {
+  const Doubling doubling(load.ranks);
+  return (doubling.rounds + (doubling.folded ? 2 : 0)) *
+         pair_cost(load, network, rates);
+}
+
+// Rank 0 waits for every level of the tree, and the last rank for every level
+// of the broadcast.
+Cost GtopkTree::cost(const Workload& load, const Network& network,
+                     const Rates& rates) {
+  const double levels = std::ceil(std::log2(load.ranks));
+  return levels * (pair_cost(load, network, rates) +
+                   message_cost(coded_bytes(load.k, load.n), network)) +
+         work_cost(load.k * rates.decode);
+}
+
 void MergeAndCut::start(const ListView& first, std::uint64_t k) {
   list_ = first;
   k_ = std::max<std::uint64_t>(k, first.size());
@@ -156,8 +185,8 @@ void GtopkTree::run(Communicator& comm, ExchangeContext& context,
 
 std::span<const CollectiveEntry> gtopk_collectives() {
   static constexpr std::array kRows = {
-      registry_entry<Gtopk, SparseAllreduce>(),
-      registry_entry<GtopkTree, SparseAllreduce>(),
+      collective_entry<Gtopk>(),
+      collective_entry<GtopkTree>(),
   };
   return kRows;
 }

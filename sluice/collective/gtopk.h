@@ -39,6 +39,8 @@ class Gtopk final : public SparseAllreduce {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit Gtopk(const Params&) {}
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }
@@ -68,6 +70,8 @@ class GtopkTree final : public SparseAllreduce {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit GtopkTree(const Params&) {}
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }

@@ -7,6 +7,7 @@
 
 #include "sluice/collective/patterns.h"
 #include "sluice/core/key.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
 namespace {
@@ -50,6 +51,19 @@ ListView cut(const ListView& from, std::size_t begin, std::size_t end) {
 }
 
 }  // namespace
+
+Cost Oktopk::cost(const Workload& load, const Network& network,
+                  const Rates& rates) {
+  const Params usual;
+  const double others = load.ranks - 1;
+  const double exact = 1 / static_cast<double>(usual.tau_prime);
+  const double regions = 1 / static_cast<double>(usual.tau);
+  constexpr double kNumber = 56;  // bytes of a message of one
+  const Cost sizes = others * message_cost(kNumber, network);
+  const Cost bounds = others * message_cost(kNumber + 8 * load.ranks, network);
+  return (1 - exact) * (owned_cost(load, load.k, 1, network, rates) + sizes) +
+         exact * owned_cost(load, load.u, 1, network, rates) + regions * bounds;
+}
 
 ParamList Oktopk::list(Params& p) {
   return {{"tau", &p.tau, "steps between new regions", 1, 1e9},

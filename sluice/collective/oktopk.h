@@ -29,6 +29,8 @@ class Oktopk final : public SparseAllreduce {
   };
   static ParamList list(Params& p);
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit Oktopk(const Params& params) : params_(params) {}
   std::string_view name() const override { return kName; }
   bool exact() const override { return false; }

@@ -15,15 +15,11 @@ namespace sluice {
 namespace {
 
 constexpr std::array kCollectives = {
-    registry_entry<Dense, SparseAllreduce>(),
-    registry_entry<DenseBf16, SparseAllreduce>(),
-    registry_entry<Allgather, SparseAllreduce>(),
-    registry_entry<SparcmlRd, SparseAllreduce>(),
-    registry_entry<SparcmlSplit, SparseAllreduce>(),
-    registry_entry<Balanced, SparseAllreduce>(),
-    registry_entry<Oktopk, SparseAllreduce>(),
-    registry_entry<Cltk, SparseAllreduce>(),
-    registry_entry<Auto, SparseAllreduce>(),
+    collective_entry<Dense>(),        collective_entry<DenseBf16>(),
+    collective_entry<Allgather>(),    collective_entry<SparcmlRd>(),
+    collective_entry<SparcmlSplit>(), collective_entry<Balanced>(),
+    collective_entry<Oktopk>(),       collective_entry<Cltk>(),
+    collective_entry<Auto>(),
 };
 
 }  // namespace
@@ -36,6 +32,19 @@ std::span<const CollectiveEntry> collectives() {
     return all;
   }();
   return kAll;
+}
+
+std::span<const CostRow> collective_costs() {
+  static const std::vector<CostRow> kRows = [] {
+    std::vector<CostRow> rows;
+    for (const CollectiveEntry& entry : collectives()) {
+      const auto one = entry.make({std::string(entry.name), {}});
+      rows.push_back(
+          {entry.name, entry.cost, one->exact(), one->as_dense() != nullptr});
+    }
+    return rows;
+  }();
+  return kRows;
 }
 
 std::unique_ptr<SparseAllreduce> make_collective(std::string_view text) {

@@ -1,8 +1,34 @@
 #include "sluice/collective/sparcml.h"
 
 #include "sluice/collective/patterns.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
+
+Cost SparcmlRd::cost(const Workload& x, const Network& network,
+                     const Rates& rates) {
+  const auto round = [&](double count, double merged) {
+    return message_cost(coded_bytes(count, x.n), network) +
+           work_cost(count * (rates.encode + rates.decode) +
+                     merged * rates.merge);
+  };
+  const Doubling doubling(x.ranks);
+  const double growth = x.k > 0 ? partial_union(x, 2) / x.k : 1;
+  double held = x.k;
+  Cost total;
+  const double meetings = doubling.rounds + (doubling.folded ? 1 : 0);
+  for (double i = 0; i < meetings; ++i) {
+    const double after = std::min(x.u, held * growth);
+    total = total + round(held, after);
+    held = after;
+  }
+  return doubling.folded ? total + round(x.u, 0) : total;
+}
+
+Cost SparcmlSplit::cost(const Workload& load, const Network& network,
+                        const Rates& rates) {
+  return owned_cost(load, load.u, load.skew, network, rates);
+}
 
 void SparcmlRd::run(Communicator& comm, ExchangeContext& context,
                     const Contribution& mine, Delivery& out) {

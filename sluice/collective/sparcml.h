@@ -14,6 +14,8 @@ class SparcmlRd final : public SparseAllreduce {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit SparcmlRd(const Params&) {}
   std::string_view name() const override { return kName; }
 
@@ -36,6 +38,8 @@ class SparcmlSplit final : public SparseAllreduce {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
+  static Cost cost(const Workload& load, const Network& network,
+                   const Rates& rates);
   explicit SparcmlSplit(const Params&) {}
   std::string_view name() const override { return kName; }
 

@@ -124,10 +124,22 @@ class DenseAllreduce : public SparseAllreduce {
   HostList returned_;
 };
 
-using CollectiveEntry = RegistryEntry<SparseAllreduce>;
+// A row of the table: a collective's class also has a static `cost`, what it
+// takes on paper.
+struct CollectiveEntry : RegistryEntry<SparseAllreduce> {
+  CostFunction cost = nullptr;
+};
+
+template <class T>
+constexpr CollectiveEntry collective_entry() {
+  return {registry_entry<T, SparseAllreduce>(), &T::cost};
+}
 
 // Every collective there is.
 std::span<const CollectiveEntry> collectives();
+
+// What they cost, in the same order: for planners, which know no collective.
+std::span<const CostRow> collective_costs();
 
 // From "name", "name:key=value,..." or a JSON object; see parse_spec.
 std::unique_ptr<SparseAllreduce> make_collective(std::string_view text);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 // What an exchange costs, on paper. Knows nothing of real communicators.
@@ -12,6 +13,16 @@ namespace sluice {
 struct Network {
   double alpha = 0;
   double beta = 0;
+};
+
+// Machines that have several ranks each: the network between them, and what
+// their ranks have among themselves.
+struct Topology {
+  Network between;
+  Network inside;
+  double per_machine = 1;  // ranks
+
+  bool two_level() const { return per_machine > 1; }
 };
 
 // What one core takes for an entry, in seconds.
@@ -45,9 +56,33 @@ double partial_union(const Workload& load, double p);
 // k + u (1 - 2 / P) values and log2 C(n - k, u - k) bits.
 double bound_bytes(const Workload& load, double value_bytes = 4);
 
-// Seconds that an algorithm which yields the exact sum takes: dense, allgather,
-// sparcml-rd, sparcml-split or balanced.
-double predict(std::string_view algorithm, const Workload& load,
-               const Network& network, const Rates& rates = {});
+// What an exchange takes of a rank.
+struct Cost {
+  double seconds = 0;
+  double bytes = 0;  // received by the rank that receives most, with headers
+};
+inline Cost operator+(const Cost& a, const Cost& b) {
+  return {a.seconds + b.seconds, a.bytes + b.bytes};
+}
+
+using CostFunction = Cost (*)(const Workload&, const Network&, const Rates&);
+
+// What a collective says of itself, as data: who plans or predicts needs no
+// collective for it. See collective_costs().
+struct CostRow {
+  std::string_view name;
+  CostFunction function = nullptr;  // for two ranks or more
+  bool exact = true;                // delivers the sum of all that was selected
+  bool dense = false;  // can sum vectors of which everything travels
+
+  // Nothing for one rank.
+  Cost of(const Workload& load, const Network& network,
+          const Rates& rates = {}) const {
+    return load.ranks <= 1 ? Cost{} : function(load, network, rates);
+  }
+};
+
+// The row of that name. Throws std::invalid_argument, listing what exists.
+const CostRow& find_cost(std::span<const CostRow> rows, std::string_view name);
 
 }  // namespace sluice

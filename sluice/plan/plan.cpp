@@ -7,6 +7,7 @@
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
 #include "sluice/core/nearest_name.h"
+#include "sluice/plan/json_fields.h"
 
 namespace sluice {
 namespace {
@@ -14,22 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 2;
-
-std::size_t parse_bytes(std::string_view text, std::string_view whole) {
-  double value = 0;
-  const auto [rest, error] =
-      std::from_chars(text.data(), text.data() + text.size(), value);
-  const std::string_view unit(rest, text.data() + text.size() - rest);
-  const double scale = unit.empty()  ? 1
-                       : unit == "k" ? 1e3
-                       : unit == "M" ? 1e6
-                       : unit == "G" ? 1e9
-                                     : 0;
-  require(error == std::errc() && value * scale >= 1 && value * scale < 1e15,
-          "[make_plan] expected size=BYTES as in size=64k or size=25M, got '",
-          whole, "'");
-  return static_cast<std::size_t>(value * scale);
-}
+constexpr std::string_view kSize = "size=";
 
 // Neighbours in the order of backward: up to `limit` bytes a sparse bucket; a
 // dense one is full once it holds as much, so that no small tensor, a bias say,
@@ -73,19 +59,10 @@ std::size_t index_of(const std::string& name, std::size_t bucket,
       name, "'; did you mean '", nearest_name(known, name), "'?"));
 }
 
-void check_keys(const Json& json, std::string_view what,
-                const std::vector<std::string_view>& known) {
-  for (const auto& [key, value] : json.items()) {
-    require(std::find(known.begin(), known.end(), key) != known.end(),
-            "[plan] ", what, " has no key '", key, "'; did you mean '",
-            nearest_name(known, key), "'?");
-  }
-}
-
 BucketPlan bucket_from(const Json& json, std::size_t bucket,
                        std::span<const std::string> names) {
-  check_keys(
-      json, concat("bucket ", bucket),
+  const FieldsOf fields{"plan", concat("bucket ", bucket), json};
+  fields.check(
       {"tensors", "sparsifier", "feedback", "collective", "values", "density"});
   BucketPlan b;
   for (const Json& name : json.at("tensors")) {
@@ -151,7 +128,8 @@ Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
   Plan plan;
   try {
     const Json json = Json::parse(text);
-    check_keys(json, "a plan", {"version", "name", "buckets"});
+    const FieldsOf fields{"plan", "a plan", json};
+    fields.check({"version", "name", "buckets"});
     check_version(json.at("version"));
     plan.name = json.at("name");
     for (const Json& b : json.at("buckets")) {
@@ -178,17 +156,33 @@ std::vector<std::string> bucket_labels(const Plan& plan,
   return labels;
 }
 
+std::int64_t parse_plan_bytes(std::string_view whole) {
+  const std::string_view text = whole.substr(kSize.size());
+  double value = 0;
+  const auto [rest, error] =
+      std::from_chars(text.data(), text.data() + text.size(), value);
+  const std::string_view unit(rest, text.data() + text.size() - rest);
+  const double scale = unit.empty()  ? 1
+                       : unit == "k" ? 1e3
+                       : unit == "M" ? 1e6
+                       : unit == "G" ? 1e9
+                                     : 0;
+  require(error == std::errc() && value * scale >= 1 && value * scale < 1e15,
+          "[make_plan] expected size=BYTES as in size=64k or size=25M, got '",
+          whole, "'");
+  return static_cast<std::int64_t>(value * scale);
+}
+
 Plan make_plan(std::string_view text, const PlanInput& input) {
-  constexpr std::string_view kSize = "size=";
   constexpr auto kAll = ~std::size_t{0} / 2;
   const bool layerwise = text == "layerwise";
   require(layerwise || text == "single" || text.starts_with(kSize),
           "[make_plan] expected layerwise, single or size=BYTES, got '", text,
           "'");
-  const std::size_t limit = layerwise ? 0
-                            : text == "single"
-                                ? kAll
-                                : parse_bytes(text.substr(kSize.size()), text);
+  const std::size_t limit =
+      layerwise          ? 0
+      : text == "single" ? kAll
+                         : static_cast<std::size_t>(parse_plan_bytes(text));
   Plan plan;
   plan.name = text;
   BucketPlan dense = input.sparse;

@@ -74,4 +74,7 @@ struct PlanInput {
 // std::invalid_argument for any other text.
 Plan make_plan(std::string_view text, const PlanInput& input);
 
+// The bytes of a text that begins with "size="; throws as make_plan() does.
+std::int64_t parse_plan_bytes(std::string_view text);
+
 }  // namespace sluice

@@ -32,7 +32,7 @@ SPARSIFIERS = {
 }
 FEEDBACK = {"none", "residual", "dgc"}
 CODECS = {"auto", "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32"}
-KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "schedules", "exceptions", "build")
+KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "planners", "schedules", "exceptions", "build")
 DATA = ("randn", "laplace", "t3", "equal", "zeros", "ramp")
 
 SELECT = ("bench", "select", "--steps", "1", "--sparsifier", "topk", "--density", "0.01")

@@ -38,22 +38,5 @@ TEST(CostModel, InterpolatesUnions) {
   EXPECT_NEAR(partial_union(identical, 4), 100, 1e-6);
 }
 
-TEST(CostModel, PredictsWhoWinsWhere) {
-  const Network slow = {50e-6, 8e-9};
-  const auto best = [&](const Workload& x) {
-    std::string_view winner = "dense";
-    for (const std::string_view name :
-         {"allgather", "sparcml-rd", "balanced"}) {
-      if (predict(name, x, slow) < predict(winner, x, slow)) winner = name;
-    }
-    return winner;
-  };
-  EXPECT_EQ(best(independent(1e5, 0.001, 8)), "sparcml-rd");  // latency
-  EXPECT_EQ(best(independent(25e6, 0.1, 8)), "balanced");     // bytes
-  EXPECT_EQ(best(independent(1e6, 1.0, 4)), "dense");
-  EXPECT_THROW(predict("nobody", independent(10, 1, 2), slow),
-               std::invalid_argument);
-}
-
 }  // namespace
 }  // namespace sluice::testing

@@ -75,6 +75,15 @@ int main(int argc, char** argv) {
   const std::vector<std::string> names = {"a", "b.weight", "b.bias"};
   writer.add("plan", to_json(plan_of({{0, 1, 2}}), names));
   writer.add("plan", to_json(plan_of({{2}, {1}, {0}}), names));
+  writer.add("profile", R"({"format": 1, "model": "m", "forward": 1, )"
+                        R"("tensors": [{"name": "a", "elements": 6, )"
+                        R"("shape": [2, 3], "backward": 0.5}], "costs": )"
+                        R"([{"what": "select", "method": "topk", )"
+                        R"("points": [[1, 0.5], [9, 2]]}]})");
+  writer.add("profile", R"({"format": 1, "alpha": 1, "beta": 2, "machine": )"
+                        R"({"ranks": 8, "alpha": 3, "beta": 4}})");
+  writer.add("profile", R"({"format": 1, "times": [{"bytes": 0, )"
+                        R"("seconds": 1}, {"bytes": 10, "seconds": 6}]})");
   writer.add("config", to_json(TrainConfig()));
   writer.add("config", R"({"lr": 0.5, "model": "mlp:widths=3-4"})");
   for (const auto kind : {MetricsLine::kTrain, MetricsLine::kEval}) {

@@ -1,5 +1,6 @@
 #include "sluice/plan/plan.h"
 
+#include "refusal.h"
 #include "sluice/core/error.h"
 #include "support.h"
 
@@ -81,12 +82,7 @@ TEST(BucketDensity, FollowsTheScheduleOrScalesItsOwn) {
 }
 
 std::string refusal_of(const std::string& json) {
-  try {
-    plan_from_json(json, kNames);
-  } catch (const std::invalid_argument& e) {
-    return e.what();
-  }
-  return "nothing";
+  return refusal([&] { plan_from_json(json, kNames); });
 }
 
 TEST(Plan, SaysWhatIsWrongWithAFile) {

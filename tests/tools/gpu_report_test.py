@@ -138,7 +138,7 @@ class Benches(ReportTest):
     def test_select_shows_the_usual_and_the_worst(self):
         rows = [bench_row(phase="cold", ratio=9), bench_row(), bench_row(density=0.001, ratio=8),
                 bench_row(sparsifier="adtopk", ratio=1.3), bench_row(sparsifier="dgc", ratio=1.4),
-                bench_row(sparsifier="redsync", ratio=1.6), bench_row(sparsifier="threshold", ratio=9),
+                bench_row(sparsifier="redsync", ratio=1.6), bench_row(sparsifier="threshold:value=8", ratio=1.5),
                 bench_row(sparsifier="adtopk", row=64, ratio=1.4), bench_row(n=999_424, seconds=2e-5)]
         _, text = self.run_report("select", self.file(rows[:4], "a"), self.file(rows[4:], "b"))
         self.assertIn("topk 25M 0.1 %", text)

@@ -6,11 +6,10 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
-#include "sluice/core/json_check.h"
+#include "sluice/plan/network.h"
 
 namespace sluice {
 
@@ -32,14 +31,7 @@ double read_beta(const std::string& path) {
   const std::string problem = why_no_file(path);
   require(problem.empty(), "[bench] cannot open '", path, "': ", problem,
           "; sluice probe writes a file that would do");
-  const std::string text = read_text_file("bench", path);
-  const auto network =
-      is_sound_json(text) ? nlohmann::json::parse(text) : nlohmann::json();
-  const bool sound = network.is_object() && network.value("format", 0) == 1 &&
-                     network.contains("beta") && network["beta"].is_number();
-  require(sound, "[bench] '", path,
-          "' must be a network file of format 1, as sluice probe writes it");
-  return network["beta"].get<double>();
+  return read_network(path).between.beta;
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <string>
 
 // network.json: what `sluice probe` has measured between some ranks.
+// plan/network.h reads it, and says what one written by hand needs.
 //
 //   format     1
 //   engine     mpi, threads or simulated

@@ -1,0 +1,41 @@
+#pragma once
+
+#include "sluice/cost/model.h"
+
+// What patterns of messages cost that several collectives are made of, with the
+// work at both ends. For two ranks or more.
+
+namespace sluice {
+
+// A message of so many bytes.
+inline Cost message_cost(double bytes, const Network& network) {
+  return {network.alpha + bytes * network.beta, bytes};
+}
+inline Cost operator*(double times, const Cost& cost) {
+  return {times * cost.seconds, times * cost.bytes};
+}
+inline Cost work_cost(double seconds) { return {seconds, 0}; }
+
+// A ring sum of `elements`, in segments, at so many bytes each on the wire.
+Cost ring_cost(double elements, double element_bytes, double ranks,
+               const Network& network, const Rates& rates);
+
+// Everybody's list to everybody.
+Cost direct_cost(const Workload& load, const Network& network,
+                 const Rates& rates);
+
+// Lists to the owners of their indices, who sum them and send `pulled` indices
+// in all to everybody. `most`: the fullest owner's share over the average.
+Cost owned_cost(const Workload& load, double pulled, double most,
+                const Network& network, const Rates& rates);
+
+// Ranks that meet in pairs: how often all of them do so, and whether those
+// beyond a power of two are folded in first and told the result at the end.
+struct Doubling {
+  explicit Doubling(double ranks);
+
+  double rounds = 0;
+  bool folded = false;
+};
+
+}  // namespace sluice

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "sluice/plan/planner.h"
+
+namespace sluice {
+
+// The plan with the shortest simulated step: the best merges with the best way
+// for each bucket, all dense among them, by a dynamic program; or what another
+// planner makes, if that is shorter. Never longer than dense-bf16.
+class AutoPlanner final : public Planner {
+ public:
+  static constexpr std::string_view kName = "auto";
+  static constexpr std::string_view kSummary =
+      "the shortest simulated step over all of these, dense and dense-bf16 "
+      "included";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  explicit AutoPlanner(const Params&) {}
+  std::string_view name() const override { return kName; }
+
+ private:
+  Plan plan(const Job& job) const override;
+};
+
+}  // namespace sluice

@@ -1,0 +1,115 @@
+#include "sluice/plan/timeline.h"
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+using Intervals = std::vector<Interval>;
+
+// Sorted, without gaps inside and without overlaps.
+Intervals united(Intervals all) {
+  std::sort(all.begin(), all.end(), [](const Interval& a, const Interval& b) {
+    return a.begin < b.begin;
+  });
+  Intervals out;
+  for (const Interval& i : all) {
+    if (i.end <= i.begin) continue;
+    if (out.empty() || i.begin > out.back().end) {
+      out.push_back(i);
+    } else {
+      out.back().end = std::max(out.back().end, i.end);
+    }
+  }
+  return out;
+}
+
+// Seconds of `all` outside `others`.
+double outside(const Intervals& all, const Intervals& others) {
+  double seconds = 0;
+  const Intervals cover = united(others);
+  for (const Interval& i : united(all)) {
+    double from = i.begin;
+    for (const Interval& c : cover) {
+      if (c.end <= from) continue;
+      if (c.begin >= i.end) break;
+      seconds += std::max(0.0, c.begin - from);
+      from = c.end;
+    }
+    seconds += std::max(0.0, i.end - from);
+  }
+  return seconds;
+}
+
+// One stage at a time; `free` is when the last one ends.
+Interval take(double& free, double ready, double seconds) {
+  if (seconds <= 0) return {ready, ready};
+  const double begin = std::max(free, ready);
+  free = begin + seconds;
+  return {begin, free};
+}
+
+// Backward, and when each bucket is ready; with selection in its stream, all
+// of that as well.
+void compute(Timeline& out, double forward, std::span<const double> backward,
+             std::span<const BucketWork> buckets, bool select_here) {
+  double now = forward;
+  std::size_t next = 0;
+  out.compute.push_back({0, forward});
+  for (std::size_t made = 0;; ++made) {
+    for (; next < buckets.size() && buckets[next].ready_after <= made; ++next) {
+      out.buckets[next].ready = now;
+      if (select_here) {
+        out.buckets[next].select = take(now, now, buckets[next].select);
+      }
+    }
+    if (made == backward.size()) break;
+    out.compute.push_back({now, now + backward[made]});
+    now += backward[made];
+  }
+  out.end = now;
+}
+
+}  // namespace
+
+Timeline run_timeline(double forward, std::span<const double> backward,
+                      std::span<const BucketWork> buckets,
+                      const Streams& streams) {
+  Timeline out;
+  out.buckets.resize(buckets.size());
+  out.compute.reserve(backward.size() + 1);
+  compute(out, forward, backward, buckets, !streams.select_beside);
+  double selecting = 0;
+  double link = 0;
+  double applying = 0;
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    BucketTimes& t = out.buckets[b];
+    if (streams.select_beside) {
+      t.select = take(selecting, t.ready, buckets[b].select);
+    }
+    t.exchange = take(link, t.select.end, buckets[b].exchange);
+    t.apply = take(streams.apply_beside ? applying : link, t.exchange.end,
+                   buckets[b].apply);
+    out.end = std::max(out.end, t.apply.end);
+  }
+  return out;
+}
+
+double Timeline::exposed_exchange() const {
+  Intervals exchanges;
+  for (const BucketTimes& t : buckets) exchanges.push_back(t.exchange);
+  return outside(exchanges, compute);
+}
+
+double Timeline::exposed_work() const {
+  Intervals work;
+  Intervals others = compute;
+  for (const BucketTimes& t : buckets) {
+    work.push_back(t.select);
+    work.push_back(t.apply);
+    others.push_back(t.exchange);
+  }
+  return outside(work, others);
+}
+
+}  // namespace sluice

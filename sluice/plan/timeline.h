@@ -1,0 +1,57 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+// A step on paper: backward makes gradients one after another, buckets are
+// selected, exchanged and applied beside it. Seconds from the start of the
+// step.
+
+namespace sluice {
+
+// What runs beside what. Ours: a thread selects, another exchanges and applies.
+struct Streams {
+  bool select_beside = true;  // else in the stream of backward, which waits
+  bool apply_beside = false;  // else where it is exchanged
+};
+
+// A bucket, as the timeline sees it.
+struct BucketWork {
+  std::size_t ready_after = 0;  // so many gradients that backward has made
+  double select = 0;
+  double exchange = 0;
+  double apply = 0;
+};
+
+struct Interval {
+  double begin = 0;
+  double end = 0;
+};
+
+struct BucketTimes {
+  double ready = 0;
+  Interval select;
+  Interval exchange;
+  Interval apply;
+};
+
+struct Timeline {
+  std::vector<BucketTimes> buckets;
+  std::vector<Interval> compute;  // backward without what it waits for
+  double end = 0;                 // all is computed and applied
+
+  // Exchanges that nothing is computed beside.
+  double exposed_exchange() const;
+  // Selecting and applying beside neither computing nor exchanges.
+  double exposed_work() const;
+};
+
+// `backward`: seconds per gradient, in the order in which they are made.
+// Buckets are selected, exchanged and applied in their order, each stage one at
+// a time; what takes no time does not wait for its turn.
+Timeline run_timeline(double forward, std::span<const double> backward,
+                      std::span<const BucketWork> buckets,
+                      const Streams& streams);
+
+}  // namespace sluice

@@ -1,0 +1,26 @@
+#include "sluice/plan/ways.h"
+
+namespace sluice {
+
+std::vector<BucketPlan> sparse_ways(const Job& job) {
+  if (job.sparse.sparsifier == "none") return {};
+  if (job.sparse.collective != "auto") return {job.sparse};
+  std::vector<BucketPlan> ways;
+  for (const CostRow& row : job.collectives) {
+    if (!row.exact || row.dense || row.name == "auto") continue;
+    ways.push_back(job.sparse);
+    ways.back().collective = row.name;
+  }
+  return ways;
+}
+
+std::vector<BucketPlan> dense_ways(const Job& job) {
+  std::vector<BucketPlan> ways = {dense_bucket(job, job.dense_collective)};
+  for (const CostRow& row : job.collectives) {
+    if (!row.dense || row.name == job.dense_collective) continue;
+    ways.push_back(dense_bucket(job, row.name));
+  }
+  return ways;
+}
+
+}  // namespace sluice

@@ -1,0 +1,231 @@
+#include "sluice/plan/planner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "plan/job_support.h"
+#include "refusal.h"
+#include "sluice/plan/simulate.h"
+#include "support.h"
+
+namespace sluice::testing {
+namespace {
+
+// Any model on any network; small tensors must stay dense in half of them.
+Job random_job(unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> log_size(2, 7);
+  std::vector<std::size_t> sizes(1 + random() % 14);
+  for (std::size_t& s : sizes) {
+    s = static_cast<std::size_t>(std::pow(10, log_size(random)));
+  }
+  Job job = job_of(sizes);
+  for (TensorProfile& t : job.profile.tensors) {
+    t.backward *= std::exp2(static_cast<double>(random() % 4));
+  }
+  constexpr double kRanks[] = {1, 2, 3, 4, 16, 64, 1024};
+  job.ranks = kRanks[random() % 7];
+  job.network.between.beta = std::pow(10, -11 + 0.5 * double(random() % 7));
+  job.network.between.alpha = random() % 2 == 0 ? 5e-6 : 5e-4;
+  job.streams = {random() % 2 == 0, random() % 3 == 0};
+  if (random() % 2 == 0) job.dense = dense_tensors(job.profile, 0, 10000);
+  if (random() % 5 == 0) job.sparse.collective = "allgather";
+  return job;
+}
+
+double seconds(std::string_view planner, const Job& job) {
+  return simulate(make_planner(planner)->make(job), job).iteration;
+}
+
+// Exact to rounding: plans may be the same by two ways of adding up.
+constexpr double kRounding = 1 + 1e-12;
+constexpr unsigned kJobs = 150;
+
+TEST(Planners, MakePlansForAnyJob) {
+  for (const PlannerEntry& entry : planners()) {
+    for (unsigned seed = 0; seed < kJobs; ++seed) {
+      const Job job = random_job(seed);
+      const auto names = job.profile.names();
+      const Plan plan = make_planner(entry.name)->make(job);
+      EXPECT_EQ(plan.name, entry.name);
+      EXPECT_EQ(plan_from_json(to_json(plan, names), names), plan);
+      EXPECT_EQ(make_planner(entry.name)->make(job), plan) << "the same again";
+      for (const BucketPlan& b : plan.buckets) {
+        EXPECT_TRUE(std::is_sorted(b.tensors.rbegin(), b.tensors.rend()));
+        for (const std::size_t t : b.tensors) {
+          EXPECT_TRUE(b.sparsifier == "none" || !job.must_be_dense(t));
+        }
+      }
+    }
+  }
+}
+
+TEST(Planners, AreDenseWhereNothingMayBeSparse) {
+  Job job = random_job(3);
+  job.sparse.sparsifier = "none";
+  for (const PlannerEntry& entry : planners()) {
+    for (const BucketPlan& b : make_planner(entry.name)->make(job).buckets) {
+      EXPECT_EQ(b.sparsifier, "none") << entry.name;
+    }
+  }
+}
+
+TEST(Planners, AreFoundByName) {
+  std::set<std::string_view> names;
+  for (const PlannerEntry& entry : planners()) names.insert(entry.name);
+  EXPECT_EQ(names.size(), planners().size());
+  EXPECT_EQ(refusal([] { make_planner("omg"); }).substr(0, 43),
+            "[make_planner] no planner 'omg'; known: lay");
+  EXPECT_EQ(refusal([] { make_planner("size=x"); }),
+            "[make_plan] expected size=BYTES as in size=64k or size=25M, got "
+            "'size=x'");
+  const Job job = random_job(1);
+  EXPECT_EQ(make_planner("size=2M")->make(job),
+            make_planner("size:bytes=2000000")->make(job));
+}
+
+TEST(OmgsExact, IsNeverLongerThanOtherMerges) {
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    Job job = random_job(seed);
+    job.streams.apply_beside = false;
+    const double exact = seconds("omgs-exact", job);
+    for (const char* name : {"layerwise", "single", "size=4M", "omgs"}) {
+      EXPECT_LE(exact, seconds(name, job) * kRounding) << name << " " << seed;
+    }
+  }
+}
+
+TEST(AutoPlanner, IsNeverLongerThanAnyOther) {
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    const Job job = random_job(seed);
+    const double best = seconds("auto", job);
+    for (const PlannerEntry& entry : planners()) {
+      EXPECT_LE(best, seconds(entry.name, job) * kRounding)
+          << entry.name << " " << seed;
+    }
+    for (const char* collective : {"dense", "dense-bf16"}) {
+      Job dense = job;
+      dense.sparse.sparsifier = "none";
+      dense.sparse.collective = dense.dense_collective = collective;
+      for (const char* name : {"layerwise", "single", "size=25M", "mgwfbp"}) {
+        EXPECT_LE(best, seconds(name, dense) * kRounding)
+            << collective << " " << name << " " << seed;
+      }
+    }
+  }
+}
+
+TEST(AutoPlanner, CompressesWhereItPaysOnly) {
+  Job job = job_of({1000000, 2000000, 4000000});
+  job.ranks = 8;
+  const auto sparse = [&] {
+    const Plan plan = make_planner("auto")->make(job);
+    return std::count_if(
+        plan.buckets.begin(), plan.buckets.end(),
+        [](const BucketPlan& b) { return b.sparsifier != "none"; });
+  };
+  EXPECT_GT(sparse(), 0);
+  // A free network, and memory as fast as a GPU's.
+  for (const char* what : {"sum", "apply"}) {
+    job.profile.costs.push_back(
+        {what, "none", "cpu", CostCurve({{1, 1e-12}, {1e9, 1e-3}})});
+  }
+  job.network.between = {1e-6, 1e-12};
+  EXPECT_EQ(sparse(), 0);
+}
+
+TEST(Lags, SendsMoreWhereItIsHidden) {
+  // Long backward behind the first, nothing behind the last one.
+  Job job = job_of({1000000, 1000000, 1000000, 1000000});
+  job.profile.tensors[2].backward = 0.03;
+  job.profile.tensors[1].backward = 1;
+  const Plan plan = make_planner("lags")->make(job);
+  ASSERT_EQ(plan.buckets.size(), 4);
+  EXPECT_GT(plan.buckets[0].density.value_or(0), 2 * job.density);
+  EXPECT_EQ(plan.buckets[1].sparsifier, "none");  // all of it is hidden
+  EXPECT_EQ(plan.buckets[3].density, std::nullopt);
+  EXPECT_GT(simulate(plan, job).bytes,
+            simulate(make_planner("layerwise")->make(job), job).bytes);
+}
+
+TEST(Lags, CostsNoTime) {
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    Job job = random_job(seed);
+    job.streams.apply_beside = false;
+    EXPECT_LE(seconds("lags", job), seconds("layerwise", job) * kRounding)
+        << seed;
+  }
+}
+
+TEST(AdtopkPartial, StaysWithinTheBytesOfAllSparse) {
+  int dense = 0;
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    Job job = random_job(seed);
+    job.dense.clear();
+    const Plan plan = make_planner("adtopk-partial")->make(job);
+    const Way all(job, job.sparse);
+    double elements = 0;
+    double sparse_bytes = 0;
+    double dense_bytes = 0;
+    double sparse_elements = 0;
+    for (const BucketPlan& b : plan.buckets) {
+      double own = 0;
+      for (const std::size_t t : b.tensors) {
+        own += static_cast<double>(job.profile.tensors[t].elements);
+      }
+      elements += own;
+      if (b.sparsifier == "none") {
+        dense_bytes += Way(job, b).of(own).bytes;
+        ++dense;
+      } else {
+        sparse_elements += own;
+        EXPECT_LE(b.density.value_or(job.density), job.density);
+        EXPECT_GE(b.density.value_or(job.density), 0.25 * job.density);
+        sparse_bytes = Way(job, b).of(sparse_elements).bytes;
+      }
+    }
+    EXPECT_LE(sparse_bytes + dense_bytes, all.of(elements).bytes * kRounding)
+        << seed;
+  }
+  EXPECT_GT(dense, 5) << "some tensors stay dense";
+}
+
+TEST(Hipress, CompressesTensorsThatGainAlone) {
+  // Selecting takes a millisecond at least.
+  Job job = job_of({1000, 5000000, 2000, 3000});
+  job.profile.costs[0].curve = CostCurve({{1, 1e-3}, {1e9, 1}});
+  const Plan plan = make_planner("hipress")->make(job);
+  ASSERT_EQ(plan.buckets.size(), 2);
+  EXPECT_EQ(plan.buckets[0].tensors, (std::vector<std::size_t>{1}));
+  EXPECT_EQ(plan.buckets[0].sparsifier, "topk");
+  EXPECT_EQ(plan.buckets[1].tensors, (std::vector<std::size_t>{3, 2, 0}));
+  EXPECT_EQ(plan.buckets[1].sparsifier, "none");
+  EXPECT_EQ(make_planner("hipress:batch=1")->make(job).buckets.size(), 4);
+}
+
+TEST(Espresso, LeavesWhatIsHiddenAlone) {
+  // The first exchange is long over when the next gradient is made.
+  Job job = job_of({8000000, 4000000, 100000});
+  job.profile.tensors[1].backward = 10;
+  const Plan plan = make_planner("espresso")->make(job);
+  ASSERT_EQ(plan.buckets.size(), 3);
+  EXPECT_EQ(plan.buckets[0].collective, "dense");
+  EXPECT_EQ(plan.buckets[2].sparsifier, "topk");
+  EXPECT_NE(plan.buckets[2].collective, "auto");
+}
+
+TEST(Espresso, IsNeverLongerThanDenseByLayers) {
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    const Job job = random_job(seed);
+    Job dense = job;
+    dense.sparse.sparsifier = "none";
+    if (!job.dense.empty()) continue;  // its small ones travel together
+    EXPECT_LE(seconds("espresso", job), seconds("layerwise", dense) * kRounding)
+        << seed;
+  }
+}
+
+}  // namespace
+}  // namespace sluice::testing
