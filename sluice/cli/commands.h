@@ -15,6 +15,13 @@ void add_bench_collective(CLI::App& bench);
 // Says what to install, in a build without torch.
 void add_bench_data(CLI::App& bench);
 void add_probe(CLI::App& app);
+// `sluice plan`: the parent of these.
+void add_plan(CLI::App& app);
+void add_plan_make(CLI::App& plan);
+void add_plan_explain(CLI::App& plan);
+void add_plan_simulate(CLI::App& plan);
+void add_plan_diff(CLI::App& plan);
+void add_advise(CLI::App& app);
 // Says what to install, in a build without torch.
 void add_train(CLI::App& app);
 void add_compare(CLI::App& app);

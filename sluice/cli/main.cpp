@@ -82,6 +82,8 @@ int main(int argc, char** argv) {
   sluice::add_list(app);
   sluice::add_bench(app);
   sluice::add_probe(app);
+  sluice::add_plan(app);
+  sluice::add_advise(app);
   sluice::add_train(app);
   sluice::add_compare(app);
   app.footer("`sluice help COMMAND` has the options of a command");

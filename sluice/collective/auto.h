@@ -54,11 +54,11 @@ class Auto final : public SparseAllreduce {
   std::size_t choice_ = 0;
   // Of the exchange that is under way.
   double last_u_ = 0;
-  double last_skew_ = 1e9;
+  double last_skew_ = kUnknownSkew;
   // Of the last step that was committed; negative before the first.
   double selected_ = -1;
   double u_ = -1;
-  double skew_ = 1e9;        // unknown: as bad as can be
+  double skew_ = kUnknownSkew;
   std::uint64_t steps_ = 0;  // committed
 };
 

@@ -34,6 +34,9 @@ struct Rates {
   double dense = 1.5e-9;  // per element of a dense sum that is sent or received
 };
 
+// Nobody has counted: as bad as can be.
+inline constexpr double kUnknownSkew = 1e9;
+
 struct Workload {
   double n = 0;  // elements
   double k = 0;  // entries per rank, on average

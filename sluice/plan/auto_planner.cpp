@@ -88,8 +88,8 @@ Plan AutoPlanner::plan(const Job& job) const {
       dense.of(elements_of(job, TensorChain(job, all, dense.of(1)).tensors));
   const Fastest* const only_dense[] = {&dense};
   best.show(merge_best(job, all, only_dense, whole));
-  const std::vector<bool> free = sparse_tensors(job);
   if (!sparse.empty()) {
+    const std::vector<bool> free = grouped_tensors(job);
     const Fastest* const both[] = {&sparse, &dense};
     const TensorChain tensors(job, free, whole);
     const Way& rest = dense.of(elements_of(job, tensors.rest));

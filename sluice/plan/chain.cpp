@@ -22,12 +22,12 @@ TensorChain::TensorChain(const Job& job, const std::vector<bool>& grouped,
   }
 }
 
-std::vector<bool> sparse_tensors(const Job& job) {
-  std::vector<bool> sparse;
+std::vector<bool> grouped_tensors(const Job& job) {
+  std::vector<bool> grouped;
   for (std::size_t t = 0; t < job.profile.tensors.size(); ++t) {
-    sparse.push_back(!job.must_be_dense(t));
+    grouped.push_back(job.all_dense() || !job.must_be_dense(t));
   }
-  return sparse;
+  return grouped;
 }
 
 double elements_of(const Job& job, std::span<const std::size_t> tensors) {

@@ -21,8 +21,8 @@ struct TensorChain {
   std::vector<std::size_t> rest;     // in the order of backward
 };
 
-// All tensors that need not be dense.
-std::vector<bool> sparse_tensors(const Job& job);
+// All tensors that need not be dense; if nothing may be sparse, all.
+std::vector<bool> grouped_tensors(const Job& job);
 
 double elements_of(const Job& job, std::span<const std::size_t> tensors);
 

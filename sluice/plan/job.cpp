@@ -34,7 +34,7 @@ const CostRow& row_of(const Job& job, std::string_view collective) {
 }  // namespace
 
 bool Job::must_be_dense(std::size_t tensor) const {
-  return sparse.sparsifier == "none" ||
+  return all_dense() ||
          (tensor < dense.size() && static_cast<bool>(dense[tensor]));
 }
 
@@ -92,6 +92,10 @@ BucketPlan dense_bucket(const Job& job, std::string_view collective) {
   return bucket;
 }
 
+BucketPlan usual_bucket(const Job& job) {
+  return job.all_dense() ? dense_bucket(job, job.dense_collective) : job.sparse;
+}
+
 Way::Way(const Job& job, const BucketPlan& like, bool free)
     : job_(&job),
       like_(like),
@@ -145,6 +149,7 @@ BucketCost Way::of(double elements, double density) const {
   Workload load;
   load.n = elements;
   load.ranks = job_->ranks;
+  load.skew = kUnknownSkew;
   load.k = dense_ ? elements : std::max(1.0, density * elements);
   load.u = dense_ ? elements : independent_union(load.n, load.k, load.ranks);
   const Cost cost = exchange(load, rates(load.k, load.n / load.ranks));

@@ -26,6 +26,7 @@ struct Job {
   std::vector<bool> dense;  // per tensor: must not be sparsified; or empty
   double density = 0.01;    // of buckets that have none of their own
 
+  bool all_dense() const { return sparse.sparsifier == "none"; }
   bool must_be_dense(std::size_t tensor) const;
 };
 
@@ -43,6 +44,8 @@ std::vector<bool> dense_tensors(const Profile& profile, std::size_t dims,
 
 // The plan of a dense bucket of this job, by a collective that sums vectors.
 BucketPlan dense_bucket(const Job& job, std::string_view collective);
+// That of tensors that need not be dense; a dense one if all are.
+BucketPlan usual_bucket(const Job& job);
 
 // What a bucket takes.
 struct BucketCost {

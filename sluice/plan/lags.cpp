@@ -50,9 +50,11 @@ double highest(const Way& way, double elements, double seconds, double low,
 }  // namespace
 
 Plan Lags::plan(const Job& job) const {
+  // What is dense anyway has no density to choose.
+  if (job.all_dense()) return make_plan("layerwise", plan_input(job));
   const Way sparse(job, job.sparse);
   const Way dense(job, dense_bucket(job, job.dense_collective));
-  const TensorChain tensors(job, sparse_tensors(job), dense);
+  const TensorChain tensors(job, grouped_tensors(job), dense);
   const Chain& chain = tensors.chain;
   Plan plan;
   Progress now{job.streams.select_beside};

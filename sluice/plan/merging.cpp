@@ -5,14 +5,14 @@
 namespace sluice {
 namespace {
 
-// Merges what may be sparse, by a rule.
+// Merges what need not be dense, by a rule.
 template <class Rule>
-Plan merge_sparse(const Job& job, Rule&& rule) {
-  const Way sparse(job, job.sparse);
+Plan merge_usual(const Job& job, Rule&& rule) {
+  const Way usual(job, usual_bucket(job));
   const Way dense(job, dense_bucket(job, job.dense_collective));
-  const TensorChain tensors(job, sparse_tensors(job), dense);
-  const Groups groups = rule(tensors.chain, group_costs(job, sparse));
-  return plan_of(tensors, groups, {&job.sparse, 1}, dense.like());
+  const TensorChain tensors(job, grouped_tensors(job), dense);
+  const Groups groups = rule(tensors.chain, group_costs(job, usual));
+  return plan_of(tensors, groups, {&usual.like(), 1}, dense.like());
 }
 
 }  // namespace
@@ -28,13 +28,13 @@ Plan MgWfbp::plan(const Job& job) const {
 }
 
 Plan Omgs::plan(const Job& job) const {
-  return merge_sparse(job, [](const Chain& chain, const GroupCosts& cost) {
+  return merge_usual(job, [](const Chain& chain, const GroupCosts& cost) {
     return merge_omgs(chain, cost);
   });
 }
 
 Plan OmgsExact::plan(const Job& job) const {
-  return merge_sparse(job, [&](const Chain& chain, const GroupCosts& cost) {
+  return merge_usual(job, [&](const Chain& chain, const GroupCosts& cost) {
     return merge_exactly(chain, {&cost, 1}, job.streams.select_beside);
   });
 }

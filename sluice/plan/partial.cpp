@@ -29,9 +29,11 @@ std::optional<double> within(const Way& way, double sparse, double bytes,
 }  // namespace
 
 Plan AdtopkPartial::plan(const Job& job) const {
+  // What is dense anyway shares no budget.
+  if (job.all_dense()) return make_plan("single", plan_input(job));
   const Way sparse(job, job.sparse);
   const Way dense(job, dense_bucket(job, job.dense_collective));
-  std::vector<bool> grouped = sparse_tensors(job);
+  std::vector<bool> grouped = grouped_tensors(job);
   std::set<std::size_t> sizes = {0};
   double all = 0;
   for (std::size_t t = 0; t < grouped.size(); ++t) {

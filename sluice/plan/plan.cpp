@@ -76,6 +76,20 @@ BucketPlan bucket_from(const Json& json, std::size_t bucket,
   return b;
 }
 
+// Calls `read` on the JSON of a text that anyone may have written.
+template <class F>
+void read_json(std::string_view text, F&& read) {
+  check_json("plan", text);
+  try {
+    read(Json::parse(text));
+  } catch (const Json::exception& e) {
+    throw std::invalid_argument(
+        concat("[plan] expected the JSON of a plan, as in plan.json of a run "
+               "folder: ",
+               e.what()));
+  }
+}
+
 }  // namespace
 
 void check_plan(const Plan& plan, std::span<const std::string> names) {
@@ -124,10 +138,8 @@ std::string to_json(const Plan& plan, std::span<const std::string> names) {
 }
 
 Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
-  check_json("plan", text);
   Plan plan;
-  try {
-    const Json json = Json::parse(text);
+  read_json(text, [&](const Json& json) {
     const FieldsOf fields{"plan", "a plan", json};
     fields.check({"version", "name", "buckets"});
     check_version(json.at("version"));
@@ -135,14 +147,19 @@ Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
     for (const Json& b : json.at("buckets")) {
       plan.buckets.push_back(bucket_from(b, plan.buckets.size(), names));
     }
-  } catch (const Json::exception& e) {
-    throw std::invalid_argument(
-        concat("[plan] expected the JSON of a plan, as in plan.json of a run "
-               "folder: ",
-               e.what()));
-  }
+  });
   check_plan(plan, names);
   return plan;
+}
+
+std::vector<std::string> plan_tensors(std::string_view text) {
+  std::vector<std::string> names;
+  read_json(text, [&](const Json& json) {
+    for (const Json& b : json.at("buckets")) {
+      for (const Json& name : b.at("tensors")) names.push_back(name);
+    }
+  });
+  return names;
 }
 
 std::vector<std::string> bucket_labels(const Plan& plan,

@@ -50,6 +50,10 @@ std::string to_json(const Plan& plan, std::span<const std::string> names);
 // check_plan() accepts.
 Plan plan_from_json(std::string_view json, std::span<const std::string> names);
 
+// The tensors that a plan's JSON names, in its order; for who has no model at
+// hand. Throws as plan_from_json() does.
+std::vector<std::string> plan_tensors(std::string_view json);
+
 // Throws std::invalid_argument, naming bucket and tensor, unless the plan has
 // each of these tensors once and its densities make sense.
 void check_plan(const Plan& plan, std::span<const std::string> names);

@@ -86,14 +86,11 @@ Plan Hipress::plan(const Job& job) const {
 
 Plan Espresso::plan(const Job& job) const {
   std::vector<BucketPlan> ways = dense_ways(job);
-  const std::size_t first_sparse = ways.size();
   const Way rest(job, ways[0]);
   for (BucketPlan& way : sparse_ways(job)) ways.push_back(std::move(way));
   std::vector<Way> costs;
   for (const BucketPlan& way : ways) costs.emplace_back(job, way);
-  const bool sparse = ways.size() > first_sparse;
-  const std::vector<bool> all(job.profile.tensors.size(), true);
-  const TensorChain tensors(job, sparse ? sparse_tensors(job) : all, rest);
+  const TensorChain tensors(job, grouped_tensors(job), rest);
   const std::vector<double>& elements = tensors.chain.elements;
 
   TensorTimeline timeline(job, tensors);

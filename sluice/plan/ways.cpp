@@ -3,7 +3,7 @@
 namespace sluice {
 
 std::vector<BucketPlan> sparse_ways(const Job& job) {
-  if (job.sparse.sparsifier == "none") return {};
+  if (job.all_dense()) return {};
   if (job.sparse.collective != "auto") return {job.sparse};
   std::vector<BucketPlan> ways;
   for (const CostRow& row : job.collectives) {

@@ -88,17 +88,8 @@ void add_rank(Json& events, std::size_t rank, const Json& from,
   }
 }
 
-}  // namespace
-
-void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
-                    std::span<const std::string> labels,
-                    const std::string& path) {
-  comm.barrier(step);
-  const std::string mine = to_json(trace.spans(), Clock::now()).dump();
-  const auto all = gather_at_first(comm, "trace", step, to_bytes(mine));
-  if (comm.rank() != 0) return;
-  std::vector<Json> ranks;
-  for (const Bytes& bytes : all) ranks.push_back(Json::parse(to_string(bytes)));
+void write_ranks(const std::vector<Json>& ranks,
+                 std::span<const std::string> labels, const std::string& path) {
   Json events = Json::array();
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     add_rank(events, r, ranks[r], ranks[0], labels);
@@ -113,6 +104,51 @@ void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
   }
   const Json file = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
   write_text(path, file.dump() + "\n");
+}
+
+Clock::time_point at(double seconds) {
+  return Clock::time_point(std::chrono::duration_cast<Clock::duration>(
+      std::chrono::duration<double>(seconds)));
+}
+
+}  // namespace
+
+void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
+                    std::span<const std::string> labels,
+                    const std::string& path) {
+  comm.barrier(step);
+  const std::string mine = to_json(trace.spans(), Clock::now()).dump();
+  const auto all = gather_at_first(comm, "trace", step, to_bytes(mine));
+  if (comm.rank() != 0) return;
+  std::vector<Json> ranks;
+  for (const Bytes& bytes : all) ranks.push_back(Json::parse(to_string(bytes)));
+  write_ranks(ranks, labels, path);
+}
+
+void write_timeline(std::span<const Span> spans,
+                    std::span<const std::string> labels,
+                    const std::string& path) {
+  write_ranks({to_json({spans.begin(), spans.end()}, Clock::time_point())},
+              labels, path);
+}
+
+std::vector<Span> spans_of(const Simulation& s, double forward) {
+  std::vector<Span> spans = {{"forward", 0, 0, at(0), at(forward)}};
+  for (std::size_t b = 0; b < s.timeline.buckets.size(); ++b) {
+    const BucketTimes& t = s.timeline.buckets[b];
+    spans.push_back({"backward", b, 0, at(forward), at(t.ready)});
+    const auto add = [&](std::string_view what, const Interval& i) {
+      if (i.end > i.begin)
+        spans.push_back({what, b, 0, at(i.begin), at(i.end)});
+    };
+    add("select", t.select);
+    add("exchange", t.exchange);
+    add("apply", t.apply);
+  }
+  if (s.iteration > s.timeline.end) {
+    spans.push_back({"optimizer", 0, 0, at(s.timeline.end), at(s.iteration)});
+  }
+  return spans;
 }
 
 }  // namespace sluice

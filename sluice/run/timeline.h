@@ -2,8 +2,10 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "sluice/comm/communicator.h"
+#include "sluice/plan/simulate.h"
 #include "sluice/sync/trace.h"
 
 namespace sluice {
@@ -16,5 +18,13 @@ namespace sluice {
 void write_timeline(Communicator& comm, std::uint64_t step, const Trace& trace,
                     std::span<const std::string> labels,
                     const std::string& path);
+
+// The same of one process alone, with the spans as they are.
+void write_timeline(std::span<const Span> spans,
+                    std::span<const std::string> labels,
+                    const std::string& path);
+
+// A simulated step, with clocks that start at 0.
+std::vector<Span> spans_of(const Simulation& simulation, double forward);
 
 }  // namespace sluice

@@ -10,9 +10,13 @@ import re
 from harness import CODECS, CliTest, DATA, FEEDBACK, KINDS, SPARSIFIERS, main
 
 
+JOB = ("--profile", "--net", "--sparsifier", "--feedback", "--values", "--collective", "--dense-collective",
+       "--dense-rank", "--dense-below", "--device", "--select", "--hierarchical")
+
+
 class Help(CliTest):
     OPTIONS = {
-        (): ("--help", "--version", "list", "bench", "probe", "train", "compare", "help"),
+        (): ("--help", "--version", "list", "bench", "probe", "plan", "advise", "train", "compare", "help"),
         ("list",): ("--help", "--json", "kind"),
         ("compare",): ("--help", "--out", "--methods", "--densities", "--seeds", "--target", "--time-budget", "--jobs",
                        "--preset", "--config", "--overwrite", "--keep-checkpoints", "--report-only", "job"),
@@ -21,6 +25,13 @@ class Help(CliTest):
                                   "--steps", "--warmup", "--seed", "--network", "--workers", "--engine", "--net",
                                   "--timeout", "--json", "--csv"),
         ("probe",): ("--help", "--out", "--workers", "--engine", "--net", "--timeout", "--json"),
+        ("plan",): ("--help", "make", "explain", "simulate", "diff"),
+        ("plan", "make"): ("--help", *JOB, "--density", "--workers", "--planner", "--out", "--json", "sluice plan make --"),
+        ("plan", "explain"): ("--help", *JOB, "--density", "--workers", "--trace", "--json", "sluice plan explain plan.json"),
+        ("plan", "simulate"): ("--help", *JOB, "--density", "--workers", "--planners", "--methods", "--plot", "--json",
+                               "--csv", "sluice plan simulate --"),
+        ("plan", "diff"): ("--help", "before", "after", "--json", "sluice plan diff runs"),
+        ("advise",): ("--help", *JOB, "--density", "--workers", "--json", "sluice advise --"),
         ("bench", "select"): ("--help", "--n", "--density", "--data", "--sparsifier", "--threads", "--feedback",
                               "--codec", "--row", "--stride", "--steps", "--json", "--csv", *DATA, ".npy"),
         ("bench", "wire"): ("--help", "--n", "--density", "--data", "--sparsifier", "--row", "--steps", "--json",

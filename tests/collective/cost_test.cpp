@@ -9,7 +9,7 @@ namespace {
 Workload independent(double n, double k, double ranks) {
   Workload x{n, k, 0, ranks};
   x.u = independent_union(n, k, ranks);
-  x.skew = 1e9;
+  x.skew = kUnknownSkew;
   return x;
 }
 

@@ -68,8 +68,11 @@ TEST(Planners, AreDenseWhereNothingMayBeSparse) {
   for (const PlannerEntry& entry : planners()) {
     for (const BucketPlan& b : make_planner(entry.name)->make(job).buckets) {
       EXPECT_EQ(b.sparsifier, "none") << entry.name;
+      EXPECT_EQ(b.density, std::nullopt) << entry.name;
     }
   }
+  EXPECT_LE(seconds("omgs-exact", job), seconds("layerwise", job) * kRounding);
+  EXPECT_LE(seconds("omgs-exact", job), seconds("mgwfbp", job) * kRounding);
 }
 
 TEST(Planners, AreFoundByName) {

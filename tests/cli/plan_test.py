@@ -1,0 +1,297 @@
+#!/usr/bin/env python3
+"""Tests of `sluice plan` and `sluice advise`.
+
+Run as: python3 tests/cli/plan_test.py PATH_TO_SLUICE [unittest options]
+"""
+
+import json
+import xml.dom.minidom
+
+from harness import CliTest, main
+
+SLOW = "50us,1Gbit"
+FREE = "1us,100000Gbit"
+
+
+def tensor(name, *shape, backward=0.002):
+    elements = 1
+    for size in shape:
+        elements *= size
+    return {"name": name, "elements": elements, "shape": list(shape), "backward": backward}
+
+
+def profile():
+    """Three layers with biases, on a machine that is written down by hand."""
+    return {
+        "format": 1, "model": "mlp", "machine": "by hand", "date": "2026-11-18", "forward": 0.005, "update": 0.001,
+        "tensors": [tensor("a.weight", 1000, 500), tensor("a.bias", 1000, backward=0),
+                    tensor("b.weight", 1000, 1000), tensor("b.bias", 1000, backward=0),
+                    tensor("c.weight", 2000, 1000), tensor("c.bias", 2000, backward=0)],
+        "costs": [{"what": "select", "method": "topk", "points": [[1, 1e-5], [1e9, 1]]},
+                  {"what": "select", "method": "dgc", "points": [[1, 1e-5], [1e9, 3]]},
+                  {"what": "apply", "points": [[1, 1e-6], [1e9, 1e-3]]},
+                  {"what": "sum", "points": [[1, 1e-12], [1e9, 1e-3]]}],
+    }
+
+
+class PlanTest(CliTest):
+
+    def setUp(self):
+        super().setUp()
+        self.profile = self.save("profile.json", profile())
+        self.job = ("--profile", self.profile, "--net", SLOW, "--workers", "8")
+
+    def save(self, name, content):
+        return self.write(json.dumps(content).encode(), name)
+
+    def make(self, *more, name="plan.json", job=None):
+        path = self.folder / name
+        summary = self.json("plan", "make", *(job or self.job), "--out", path, *more)
+        self.assertEqual(summary["out"], str(path))
+        return path, summary
+
+
+class Make(PlanTest):
+
+    def test_every_planner_makes_a_plan_that_explain_reads(self):
+        seconds = {}
+        for planner in self.json("list", "planners")["planners"]:
+            name = planner["name"]
+            with self.subTest(planner=name):
+                path, summary = self.make("--planner", name)
+                plan = json.loads(path.read_text())
+                self.assertEqual(sorted(t for b in plan["buckets"] for t in b["tensors"]),
+                                 sorted(t["name"] for t in profile()["tensors"]))
+                explained = self.json("plan", "explain", path, *self.job)
+                self.assertEqual(explained["iteration"], summary["iteration"])
+                self.assertEqual(len(explained["rows"]), summary["buckets"])
+                seconds[name] = summary["iteration"]
+        self.assertEqual(min(seconds.values()), seconds["auto"])
+
+    def test_biases_stay_dense(self):
+        plan = json.loads(self.make("--planner", "layerwise")[0].read_text())
+        self.assertEqual(plan["buckets"][-1]["tensors"], ["c.bias", "b.bias", "a.bias"])
+        plan = json.loads(self.make("--planner", "layerwise", "--dense-rank", "0")[0].read_text())
+        self.assertEqual(len(plan["buckets"]), 6)
+
+    def test_reads_the_network_of_a_file(self):
+        net = self.save("net.json", {"format": 1, "alpha": 50e-6, "beta": 8e-9})
+        job = ("--profile", self.profile, "--net", net, "--workers", "8")
+        self.assertEqual(self.make(job=job)[1]["iteration"], self.make()[1]["iteration"])
+        self.ok("probe", "--engine", "simulated", "--net", SLOW, "--workers", "2", "--out", self.folder / "probed.json")
+        job = ("--profile", self.profile, "--net", self.folder / "probed.json", "--workers", "8")
+        self.assertAlmostEqual(self.make(job=job)[1]["iteration"], self.make()[1]["iteration"], delta=1e-4)
+
+    def test_machines_exchange_as_one(self):
+        net = self.save("net.json", {"format": 1, "alpha": 50e-6, "beta": 8e-9,
+                                     "machine": {"ranks": 4, "alpha": 1e-6, "beta": 1e-11}})
+        job = ("--profile", self.profile, "--net", net, "--workers", "16", "--planner", "single")
+        flat = self.make(job=job)[1]["iteration"]
+        self.assertLess(self.make("--hierarchical", job=job)[1]["iteration"], flat)
+
+    def test_says_what_it_takes(self):
+        text = self.ok("plan", "make", *self.job, "--out", self.folder / "plan.json")
+        for word in ("mlp on 8 workers, 50 us, 1 Gbit/s", "plan auto:", "not hidden", "if compressing were free",
+                     "planned 6 tensors in", "wrote"):
+            self.assertIn(word, text)
+
+
+class Explain(PlanTest):
+
+    def test_every_bucket_has_its_alternatives(self):
+        path, made = self.make("--planner", "single", "--collective", "allgather")
+        rows = self.json("plan", "explain", path, *self.job)["rows"]
+        self.assertEqual([row["way"] for row in rows], ["topk 1 % by allgather", "dense"])
+        ways = {other["way"] for other in rows[0]["alternatives"]}
+        self.assertLessEqual({"dense", "dense-bf16", "topk 1 % by balanced"}, ways)
+        self.assertEqual({other["way"] for other in rows[1]["alternatives"]}, {"dense-bf16"}, "biases stay dense")
+        best = min(rows[0]["alternatives"], key=lambda other: other["iteration"])
+        self.assertEqual(rows[0]["instead"], best["way"])
+        self.assertAlmostEqual(rows[0]["change"], best["iteration"] - made["iteration"])
+        text = self.ok("plan", "explain", path, *self.job)
+        for word in ("c.weight + 2", "topk 1 % by allgather", "next best", "step +ms"):
+            self.assertIn(word, text)
+
+    def test_trace_is_a_timeline(self):
+        path, made = self.make("--planner", "layerwise")
+        trace = self.folder / "trace.json"
+        self.ok("plan", "explain", path, *self.job, "--trace", trace)
+        events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
+        self.assertEqual({e["name"] for e in events}, {"forward", "backward", "select", "exchange", "apply", "optimizer"})
+        self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in events) / 1e6, made["iteration"], delta=1e-6)
+
+    def test_plan_of_another_model(self):
+        path, _ = self.make()
+        other = profile()
+        other["tensors"][0]["name"] = "other.weight"
+        job = ("--profile", self.save("other.json", other), *self.job[2:])
+        self.fails("plan", "explain", path, *job, says=("[plan] tensors must be of the model", "'a.weight'"))
+        path.write_text("{}")
+        self.fails("plan", "explain", path, *self.job, says=("[plan]", "version"))
+        self.fails("plan", "explain", self.folder / "none.json", *self.job, says=("[plan]", "none.json"))
+
+
+class Simulate(PlanTest):
+    JOB = ("--net", SLOW)
+
+    def simulate(self, *more):
+        return self.rows("plan", "simulate", "--profile", self.profile, *self.JOB, *more)
+
+    def test_any_number_of_workers(self):
+        rows = self.simulate("--workers", "2..65536", "--planners", "auto,single", "--methods", "dense-bf16,topk")
+        self.assertEqual(len(rows), 2 * 16 * 2)
+        by = {(row["method"], row["workers"], row["planner"]): row for row in rows}
+        for workers in (2 ** i for i in range(1, 17)):
+            best = by["topk", workers, "auto"]
+            self.assertLessEqual(best["iteration"], by["topk", workers, "single"]["iteration"] * (1 + 1e-9))
+            self.assertLessEqual(best["iteration"], by["dense-bf16", workers, "single"]["iteration"] * (1 + 1e-9))
+            self.assertAlmostEqual(best["iteration"],
+                                   best["compute"] + best["exposed_exchange"] + best["exposed_work"])
+            self.assertLessEqual(best["free_compression"], best["iteration"] * (1 + 1e-9))
+        self.assertLess(by["topk", 65536, "auto"]["efficiency"], by["topk", 2, "auto"]["efficiency"])
+
+    def test_csv_and_plot(self):
+        plot = self.folder / "plot.svg"
+        text = self.ok("plan", "simulate", "--profile", self.profile, *self.JOB, "--workers", "2,6", "--csv",
+                       "--planners", "omgs-exact", "--plot", plot)
+        lines = text.splitlines()
+        self.assertEqual(len(lines), 1 + 2 * 3)
+        self.assertTrue(lines[0].startswith("method,workers,planner,"))
+        self.assertIn("omgs-exact", xml.dom.minidom.parse(str(plot)).toxml())
+
+    def test_bad_input(self):
+        base = ("plan", "simulate", "--profile", self.profile, *self.JOB)
+        self.each_fails(base, "--workers", {
+            "0": ("--workers must be numbers from 1", "'0'"), "-4": "-4", "x": "'x'", "8..2": "must go up",
+            "2..": "2..", "1..99999999999": "from 1 to 2^31",
+        })
+        self.each_fails(base, "--planners", {"nope": ("no planner 'nope'", "known:", "omgs-exact"),
+                                             "lags:most=2": "'most'", "size=x": "size=BYTES"})
+        self.each_fails(base, "--methods", {"nope": ("no sparsifier 'nope'", "known:")})
+        self.fails(*base, "--json", "--csv", says=("--json", "--csv"))
+
+
+class Diff(PlanTest):
+
+    def test_names_what_only_one_has(self):
+        a, _ = self.make("--planner", "layerwise", "--collective", "allgather", name="a.json")
+        b, _ = self.make("--planner", "single", "--collective", "allgather", name="b.json")
+        self.assertEqual(self.json("plan", "diff", a, a), {"same": 4, "changes": []})
+        diff = self.json("plan", "diff", a, b)
+        self.assertEqual(diff["same"], 1, "the dense one")
+        self.assertEqual([(c["in"], c["tensors"]) for c in diff["changes"]],
+                         [("-", ["c.weight"]), ("-", ["b.weight"]), ("-", ["a.weight"]),
+                          ("+", ["c.weight", "b.weight", "a.weight"])])
+        text = self.ok("plan", "diff", a, b)
+        self.assertIn("c.weight + 2", text)
+        self.assertIn("1 buckets are the same", text)
+
+    def test_plans_of_two_models(self):
+        a, _ = self.make()
+        other = json.loads(a.read_text())
+        other["buckets"][0]["tensors"][0] = "x"
+        self.fails("plan", "diff", a, self.save("b.json", other), says="[plan] tensors must be of the model")
+        self.fails("plan", "diff", a, self.write(b"[1", "c.json"), says=("[plan]", "JSON"))
+
+
+class Advise(PlanTest):
+
+    def test_worth_it_where_the_network_is_slow(self):
+        advice = self.json("advise", *self.job, "--density", "0.001,0.01")
+        self.assertTrue(advice["worth_it"])
+        self.assertGreater(advice["speedup_over_dense_bf16"], 1.5)
+        methods = [(c["method"], c["density"]) for c in advice["choices"]]
+        self.assertEqual(methods, [("dense", 1), ("dense-bf16", 1), ("topk", 0.001), ("topk", 0.01),
+                                   ("dgc", 0.001), ("dgc", 0.01)])
+        self.assertIn("sluice train --model mlp --workers 8 --sparsifier topk --density 0.001 --plan plan.json",
+                      advice["commands"])
+        self.assertIn("worth it: topk", self.ok("advise", *self.job))
+
+    def test_its_command_makes_the_plan(self):
+        advice = self.json("advise", *self.job)
+        words = advice["commands"][0].split()[1:]
+        words[words.index("--out") + 1] = str(self.folder / "advised.json")
+        best = min(c["iteration"] for c in advice["choices"])
+        self.assertAlmostEqual(self.json(*words)["iteration"], best)
+
+    def test_not_worth_it_where_it_is_fast(self):
+        job = ("--profile", self.profile, "--net", FREE, "--workers", "8")
+        advice = self.json("advise", *job)
+        self.assertFalse(advice["worth_it"])
+        self.assertEqual(advice["commands"],
+                         ["sluice train --model mlp --workers 8 --sparsifier none --dense-collective dense-bf16"])
+        self.assertIn("not worth it", self.ok("advise", *job))
+
+
+class BadInput(PlanTest):
+
+    def each_command_fails(self, job, says):
+        for command in (("plan", "make", "--out", self.folder / "none.json"), ("advise",)):
+            with self.subTest(command=command, job=job):
+                self.fails(*command, *job, says=says)
+        self.assertFalse((self.folder / "none.json").exists())
+
+    def test_profiles(self):
+        cases = {
+            "a tensor twice": (lambda p: p["tensors"].append(p["tensors"][0]), "has 'a.weight' twice"),
+            "no tensors": (lambda p: p["tensors"].clear(), "must have a tensor"),
+            "below zero": (lambda p: p["tensors"][2].update(backward=-1), ("'backward' of tensor 'b.weight'", "-1")),
+            "no number": (lambda p: p.update(forward="x"), ("'forward'", '"x"')),
+            "one point": (lambda p: p["costs"][0]["points"].pop(), ("select of topk on cpu", "two points")),
+            "unknown key": (lambda p: p.update(foward=1), ("'foward'", "did you mean 'forward'")),
+            "wrong format": (lambda p: p.update(format=7), "format 1"),
+        }
+        for name, (change, says) in cases.items():
+            with self.subTest(name):
+                bad = profile()
+                change(bad)
+                self.each_command_fails(("--profile", self.save("bad.json", bad), *self.job[2:]), says)
+        nan = json.dumps(profile()).replace("0.005", "NaN")
+        self.each_command_fails(("--profile", self.write(nan.encode(), "nan.json"), *self.job[2:]), "[profile]")
+        self.each_command_fails(("--profile", self.folder, *self.job[2:]), "[profile]")
+        self.each_command_fails(("--profile", self.folder / "no.json", *self.job[2:]), ("[profile]", "no.json"))
+
+    def test_networks(self):
+        cases = {
+            "one point": ({"format": 1, "times": [{"bytes": 1, "seconds": 1}]}, ("[network]", "two sizes")),
+            "below zero": ({"format": 1, "alpha": -1, "beta": 1}, ("'alpha'", "-1")),
+            "no beta": ({"format": 1, "alpha": 1}, "must have 'beta'"),
+            "no ranks": ({"format": 1, "alpha": 1, "beta": 1, "machine": {"ranks": 0, "alpha": 1, "beta": 1}}, "'ranks'"),
+            "a profile": (profile(), "[network]"),
+        }
+        for name, (network, says) in cases.items():
+            with self.subTest(name):
+                path = self.save("bad.json", network)
+                self.each_command_fails(("--profile", self.profile, "--net", path, "--workers", "8"), says)
+        for net, says in {"50us,0Gbit": "above 0", "none.json": ("[network]", "none.json"), "1,2,3": "[link]",
+                          "50us,1Gbit,0=2": "alike for all ranks"}.items():
+            self.each_command_fails(("--profile", self.profile, "--net", net, "--workers", "8"), says)
+
+    def test_options(self):
+        cases = {
+            "--workers": {"0": ("workers", "at least 1", "0"), "-1": "-1", "abc": "abc", "1.5": "1.5"},
+            "--sparsifier": {"nope": ("no sparsifier 'nope'", "known:")},
+            "--collective": {"nope": ("no collective 'nope'", "known:")},
+            "--dense-collective": {"allgather": ("sums vectors", "dense-bf16"), "nope": "no collective 'nope'"},
+            "--feedback": {"nope": ("no feedback 'nope'", "known:")},
+            "--density": {"0": "above 0", "2": "at most 1", "nan": "density", "x": "x"},
+            "--dense-rank": {"-1": "0 or more"},
+            "--select": {"nowhere": ("beside", "backward")},
+            "--device": {"tpu": ("cpu", "cuda")},
+        }
+        for option, values in cases.items():
+            job = list(self.job)
+            if option in job:
+                at = job.index(option)
+                del job[at:at + 2]
+            for value, says in values.items():
+                self.each_command_fails((*job, option, value), says)
+        self.fails("plan", "make", *self.job, "--planner", "nope", says=("no planner 'nope'", "known:", "auto"))
+        self.fails("plan", "make", "--profile", self.profile, "--net", SLOW, says="--workers")
+
+    def test_out_that_cannot_be_written(self):
+        self.fails("plan", "make", *self.job, "--out", self.folder / "no" / "plan.json", says="no/plan.json")
+
+
+if __name__ == "__main__":
+    main()
