@@ -88,6 +88,9 @@ struct CudaOptions {
 // Of the toolkit that it was compiled with; empty if this build has none.
 std::string cuda_version();
 
+// What its maker calls a GPU; empty if there is none.
+std::string cuda_name(int device = 0);
+
 // Why that GPU cannot be used, in a sentence; empty if it can.
 std::string cuda_problem(int device = 0);
 

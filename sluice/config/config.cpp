@@ -83,8 +83,13 @@ ParamList params_of(TrainConfig& c) {
        "what collective auto chooses by: nominal numbers, ALPHA,RATE as in "
        "50us,1Gbit, or measured at the start, which does not repeat"},
       {"plan", &c.plan,
-       "what travels together: layerwise, single, size=BYTES or a plan.json; "
-       "auto: size=1M, on a GPU single"},
+       "what travels together: layerwise, single, size=BYTES, a plan.json, or "
+       "with --costs any of `sluice list planners`; auto without: size=1M, on "
+       "a "
+       "GPU single"},
+      {"costs", &c.costs,
+       "a profile.json of this model (--profile writes one), which planners "
+       "go by"},
       {"dense", &c.dense, "names of tensors to keep dense; *, ? and commas"},
       {"no_feedback", &c.no_feedback, "names of tensors without a residual"},
       {"dense_below", &c.dense_below, "keep smaller tensors dense", 0, kMany},
@@ -128,6 +133,9 @@ ParamList params_of(TrainConfig& c) {
       {"replica_check", &c.replica_check,
        "steps after which weights are compared; 0: never", 0, kMany},
       {"trace", &c.trace, "FIRST:LAST: steps whose timeline is trace.json"},
+      {"profile", &c.profile,
+       "steps to measure, after the first five, for profile.json; 0: none", 0,
+       kMany},
       {"workers", &c.workers, "ranks", 0, 1e6},
       {"engine", &c.engine, "mpi, threads or simulated"},
       {"net", &c.net, "emulated network"},
@@ -197,7 +205,8 @@ void choose_device(TrainConfig& config) {
   const char* choice = is_cpu ? "off" : "on";
   if (config.tf32 == "auto") config.tf32 = choice;
   if (config.channels_last == "auto") config.channels_last = choice;
-  if (config.plan == "auto") config.plan = is_cpu ? "size=1M" : "single";
+  if (config.plan == "auto" && config.costs.empty())
+    config.plan = is_cpu ? "size=1M" : "single";
 }
 
 Every parse_every(std::string_view field, std::string_view text) {

@@ -35,6 +35,7 @@ struct TrainConfig {
   std::string dense_collective = "dense";
   std::string network = "nominal";
   std::string plan = "auto";  // see choose_device
+  std::string costs;          // a profile.json
   std::string dense;
   std::string no_feedback;
   std::int64_t dense_below = 0;
@@ -58,6 +59,7 @@ struct TrainConfig {
   std::int64_t log_every = 10;
   std::int64_t replica_check = 100;
   std::string trace;
+  std::int64_t profile = 0;
 
   // How the ranks were made; see LaunchOptions.
   std::int64_t workers = 0;
@@ -92,7 +94,8 @@ DeviceChoice parse_device(std::string_view text);
 
 // Puts what suits the device in place of "auto": TF32 and channels-last are on
 // for GPUs, and all sparse tensors travel together there, since the device and
-// the host wait for each other once per bucket. Throws std::invalid_argument if
+// the host wait for each other once per bucket; with costs the planner of that
+// name decides. Throws std::invalid_argument if
 // there can be no such device.
 void choose_device(TrainConfig& config);
 

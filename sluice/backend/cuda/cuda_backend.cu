@@ -324,6 +324,15 @@ std::string version_text(int version) {
 
 std::string cuda_version() { return version_text(CUDART_VERSION); }
 
+std::string cuda_name(int device) {
+  cudaDeviceProp properties = {};
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+    cudaGetLastError();
+    return {};
+  }
+  return properties.name;
+}
+
 std::string cuda_problem(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);

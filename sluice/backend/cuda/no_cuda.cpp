@@ -9,6 +9,8 @@ namespace sluice {
 
 std::string cuda_version() { return {}; }
 
+std::string cuda_name(int) { return {}; }
+
 std::string cuda_problem(int) {
   return "[cuda] this build has no CUDA; build it where nvcc is, with "
          "-DSLUICE_WITH_CUDA=ON";

@@ -13,7 +13,9 @@ struct AutogradAdapter::Hook final
     : public torch::autograd::PostAccumulateGradHook {
   Hook(AutogradAdapter& o, std::size_t i) : owner(o), index(i) {}
   void operator()(const torch::autograd::Variable&) override {
-    if (owner.announcing_) owner.announce(index);
+    if (!owner.announcing_) return;
+    owner.announce(index);
+    if (owner.seen_) owner.seen_(index);
   }
 
   AutogradAdapter& owner;
@@ -46,10 +48,7 @@ AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
         },
         timeout);
   }
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    torch::autograd::impl::set_post_acc_grad_hooks(
-        parameters_[i].tensor, std::make_unique<Hook>(*this, i));
-  }
+  add_hooks();
 }
 
 AutogradAdapter::AutogradAdapter(NamedTensors parameters)
@@ -57,9 +56,30 @@ AutogradAdapter::AutogradAdapter(NamedTensors parameters)
       announced_(parameters_.size(), false) {}
 
 AutogradAdapter::~AutogradAdapter() {
-  if (sync_ == nullptr) return;
+  if (sync_ != nullptr || seen_) remove_hooks();
+}
+
+void AutogradAdapter::add_hooks() {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    torch::autograd::impl::set_post_acc_grad_hooks(
+        parameters_[i].tensor, std::make_unique<Hook>(*this, i));
+  }
+}
+
+void AutogradAdapter::remove_hooks() {
   for (const NamedTensor& p : parameters_) {
     torch::autograd::impl::set_post_acc_grad_hooks(p.tensor, nullptr);
+  }
+}
+
+void AutogradAdapter::watch(std::function<void(std::size_t)> seen) {
+  const bool watched = seen_ != nullptr;
+  seen_ = std::move(seen);
+  if (sync_ != nullptr || watched == (seen_ != nullptr)) return;
+  if (seen_) {
+    add_hooks();
+  } else {
+    remove_hooks();
   }
 }
 

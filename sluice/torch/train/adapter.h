@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "sluice/sync/gradient_sync.h"
 #include "sluice/torch/train/host_stage.h"
 
@@ -24,6 +26,10 @@ class AutogradAdapter {
   AutogradAdapter(const AutogradAdapter&) = delete;
   AutogradAdapter& operator=(const AutogradAdapter&) = delete;
 
+  // Calls `seen` as soon as backward has made a gradient that it announces; an
+  // empty function ends that.
+  void watch(std::function<void(std::size_t)> seen);
+
   // Forgets all gradients: before the first backward of a step.
   void clear();
   // Before the last backward of a step: what it completes is exchanged at once.
@@ -40,12 +46,15 @@ class AutogradAdapter {
 
  private:
   struct Hook;
+  void add_hooks();
+  void remove_hooks();
   void announce(std::size_t i);
 
   GradientSync* sync_ = nullptr;  // or null
   NamedTensors parameters_;
   std::vector<bool> announced_;
   std::unique_ptr<HostStage> stage_;  // or null
+  std::function<void(std::size_t)> seen_;
   bool announcing_ = false;
 };
 

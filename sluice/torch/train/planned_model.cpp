@@ -1,12 +1,16 @@
 #include "sluice/torch/train/planned_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
+#include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
 #include "sluice/feedback/feedback.h"
+#include "sluice/plan/planner.h"
+#include "sluice/plan/simulate.h"
 #include "sluice/torch/train/adapter.h"
 
 namespace sluice {
@@ -38,13 +42,83 @@ PlanInput plan_input(const TrainConfig& c, const PlannedModel& planned) {
   return input;
 }
 
-Plan plan_of(const TrainConfig& c, const PlannedModel& planned) {
-  if (!c.plan.ends_with(".json"))
+// The tensors of a profile must be those of the model: times of others say
+// nothing.
+void check_costs(const TrainConfig& c, const Profile& profile,
+                 const PlannedModel& planned) {
+  const auto& theirs = profile.tensors;
+  const std::size_t count = planned.tensors.size();
+  ensure(theirs.size() == count, "[train] the costs '", c.costs,
+         "' must be of this model, which has ", count, " tensors, but have ",
+         theirs.size(), "; --profile 20 measures them");
+  for (std::size_t i = 0; i < count; ++i) {
+    const TensorInfo& ours = planned.tensors[i];
+    const std::size_t elements = shape3(ours.dims).size();
+    ensure(theirs[i].name == ours.name && theirs[i].elements == elements,
+           "[train] the costs '", c.costs,
+           "' must be of this model, whose tensor ", i, " is '", ours.name,
+           "' with ", elements, " elements, but have '", theirs[i].name,
+           "' with ", theirs[i].elements, "; --profile 20 measures them");
+  }
+}
+
+Job job_of(const TrainConfig& c, const PlannedModel& planned,
+           const PlanSite& site) {
+  Job job;
+  job.profile = read_profile(c.costs);
+  check_costs(c, job.profile, planned);
+  job.network.between = site.network;
+  job.ranks = static_cast<double>(site.ranks);
+  job.collectives = collective_costs();
+  job.device = parse_device(c.device).is_cpu ? "cpu" : "cuda";
+  const PlanInput input = plan_input(c, planned);
+  job.sparse = input.sparse;
+  job.dense_collective = input.dense_collective;
+  job.dense = input.dense;
+  job.density = c.density;
+  return job;
+}
+
+std::string forecast_of(const Plan& plan, const Job& job) {
+  const Simulation expected = simulate(plan, job);
+  const auto ms = [](double seconds) {
+    return static_cast<double>(std::llround(1e5 * seconds)) / 100;
+  };
+  const bool dense = std::ranges::all_of(
+      plan.buckets, [](const BucketPlan& b) { return b.sparsifier == "none"; });
+  return concat(
+      "plan ", plan.name, ": ", plan.buckets.size(), " buckets, a step of ",
+      ms(expected.iteration), " ms expected, ",
+      ms(expected.exposed_exchange + expected.exposed_work), " of them waiting",
+      dense && !job.all_dense()
+          ? "; compressing would not pay here, so that everything is sent: "
+            "--sparsifier none has the recipe for that"
+          : "");
+}
+
+Plan plan_of(const TrainConfig& c, PlannedModel& planned,
+             const PlanSite& site) {
+  if (c.plan.ends_with(".json")) {
+    const std::string problem = why_no_file(c.plan);
+    ensure(problem.empty(), "[train] the plan '", c.plan,
+           "' must be readable: ", problem);
+    return plan_from_json(read_text_file("train", c.plan), planned.names);
+  }
+  if (c.costs.empty()) {
+    const bool goes_by_costs =
+        c.plan != "layerwise" && c.plan != "single" &&
+        std::ranges::any_of(planners(), [&](const PlannerEntry& entry) {
+          return c.plan.substr(0, c.plan.find(':')) == entry.name;
+        });
+    ensure(!goes_by_costs, "[train] --plan ", c.plan,
+           " goes by what a step takes: --costs RUN/profile.json, which a run "
+           "with --profile 20 writes");
     return make_plan(c.plan, plan_input(c, planned));
-  const std::string problem = why_no_file(c.plan);
-  ensure(problem.empty(), "[train] the plan '", c.plan,
-         "' must be readable: ", problem);
-  return plan_from_json(read_text_file("train", c.plan), planned.names);
+  }
+  const Job job = job_of(c, planned, site);
+  Plan plan = make_planner(c.plan)->make(job);
+  planned.forecast = forecast_of(plan, job);
+  return plan;
 }
 
 void use_channels_last(const NamedTensors& parameters) {
@@ -58,7 +132,8 @@ void use_channels_last(const NamedTensors& parameters) {
 }  // namespace
 
 PlannedModel make_planned_model(const TrainConfig& asked, const Input& input,
-                                const torch::Device& device) {
+                                const torch::Device& device,
+                                const PlanSite& site) {
   TrainConfig config = asked;
   choose_device(config);
   PlannedModel planned;
@@ -84,7 +159,7 @@ PlannedModel make_planned_model(const TrainConfig& asked, const Input& input,
   exceptions.dense_below = static_cast<std::size_t>(config.dense_below);
   exceptions.dense_rank = static_cast<std::size_t>(config.dense_rank);
   planned.treatments = exceptions.resolve(planned.tensors);
-  planned.plan = plan_of(config, planned);
+  planned.plan = plan_of(config, planned, site);
   return planned;
 }
 

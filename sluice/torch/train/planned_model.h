@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "sluice/config/config.h"
+#include "sluice/cost/model.h"
 #include "sluice/data/dataset.h"
 #include "sluice/plan/plan.h"
 #include "sluice/sparsify/exceptions.h"
@@ -20,12 +21,21 @@ struct PlannedModel {
   std::vector<std::string> names;     // of the tensors
   std::vector<Treatment> treatments;  // of each
   Plan plan;
+  // What the planner expects of it, for people; empty if it went by no costs.
+  std::string forecast;
   // Of 4-dimensional parameters, and of images.
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
 };
 
+// What planners are told besides costs: who exchanges, and over what.
+struct PlanSite {
+  std::size_t ranks = 1;
+  Network network;
+};
+
 // Throws std::invalid_argument, or std::runtime_error for files.
 PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
-                                const torch::Device& device = torch::kCPU);
+                                const torch::Device& device = torch::kCPU,
+                                const PlanSite& site = {});
 
 }  // namespace sluice

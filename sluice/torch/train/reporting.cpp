@@ -63,6 +63,7 @@ void Reporting::say_what_begins() {
                  ? "dense"
                  : concat(s.config.sparsifier, " at ", s.config.density),
              "; ", s.config.out));
+  if (!s.model.forecast.empty()) say(s.model.forecast);
   if (depends_on_times(s)) {
     say("this run does not repeat bit for bit, since measured times decide how "
         "it sums; --network nominal --dense-collective dense does");

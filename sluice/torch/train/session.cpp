@@ -115,7 +115,7 @@ void Session::make_model(bool as_device) {
   device = device_of(config, comm.local_rank());
   set_up_device(config, device);
   with_memory(device, [&] {
-    model = make_planned_model(config, train->input(), device);
+    model = make_planned_model(config, train->input(), device, site());
   });
   beside = as_device || !device.is_cpu();
   const auto& buckets = model.plan.buckets;
@@ -129,6 +129,16 @@ void Session::make_model(bool as_device) {
                       cuda_problem(device.index()).empty();
   backend = on_gpu ? make_cuda_backend({device.index()})
                    : make_cpu_backend({threads, ""});
+}
+
+// Planners go by the same numbers as collectives, or, where those are measured
+// later, by nominal ones.
+PlanSite Session::site() const {
+  const bool given =
+      config.network != "nominal" && config.network != "measured";
+  const Link numbers =
+      parse_link(given ? config.network : nominal_network(config, comm));
+  return {comm.size(), {numbers.alpha, numbers.beta}};
 }
 
 std::string_view Session::gpu_link() const {
@@ -179,12 +189,7 @@ void Session::make_parts() {
       config.nonfinite == "stop" ? NonFinite::kStop : NonFinite::kSkip;
   how.treatments = model.treatments;
   how.trace = &trace;
-  if (config.network != "measured") {
-    const Link numbers =
-        parse_link(config.network == "nominal" ? nominal_network(config, comm)
-                                               : config.network);
-    how.network = Network{numbers.alpha, numbers.beta};
-  }
+  if (config.network != "measured") how.network = site().network;
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
   adapter =
       alone ? std::make_unique<AutogradAdapter>(model.parameters)

@@ -78,6 +78,7 @@ class Session {
   void make_model(bool as_device);
   void connect();
   void make_parts();
+  PlanSite site() const;
   bool has_gpu_alone() const;
 };
 

@@ -1,0 +1,119 @@
+#include "sluice/torch/train/step_times.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <algorithm>
+
+namespace sluice {
+namespace {
+
+struct Summed {
+  double median = 0;
+  double spread = 0;
+};
+
+Summed sum_up(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const std::size_t n = seconds.size();
+  return {seconds[n / 2], seconds[n - 1 - n / 4] - seconds[n / 4]};
+}
+
+}  // namespace
+
+StepTimes::StepTimes(const NamedTensors& parameters,
+                     const torch::Device& device, std::size_t steps)
+    : parameters_(parameters), device_(device), wanted_(steps) {}
+
+StepTimes::Mark StepTimes::mark() const {
+  Mark out{std::chrono::steady_clock::now(), std::nullopt};
+  if (device_.is_cpu()) return out;
+  out.event.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);
+  out.event->record(
+      c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  return out;
+}
+
+double StepTimes::Mark::until(const Mark& later) const {
+  if (event) return 1e-3 * event->elapsedTime(*later.event);
+  return std::chrono::duration<double>(later.time - time).count();
+}
+
+bool StepTimes::begin() {
+  if (steps_.size() >= wanted_ || seen_++ < kIgnored) return false;
+  now_.emplace();
+  now_->begin = mark();
+  now_->ready.resize(parameters_.size());
+  return true;
+}
+
+void StepTimes::begin_backward() {
+  if (now_) now_->backward = mark();
+}
+
+void StepTimes::ready(std::size_t tensor) {
+  if (now_) now_->ready[tensor] = mark();
+}
+
+void StepTimes::begin_update() {
+  if (now_) now_->update = mark();
+}
+
+void StepTimes::end() {
+  if (!now_) return;
+  now_->end = mark();
+  const auto& ready = now_->ready;
+  // Of a tensor without a gradient nobody hears in time.
+  if (std::all_of(ready.begin(), ready.end(),
+                  [](const auto& m) { return m.has_value(); })) {
+    steps_.push_back(std::move(*now_));
+  }
+  now_.reset();
+}
+
+std::vector<double> StepTimes::Step::backward_seconds() const {
+  std::vector<double> out(ready.size());
+  double latest = 0;
+  for (std::size_t i = ready.size(); i-- > 0;) {
+    const double at = std::max(latest, backward.until(*ready[i]));
+    out[i] = at - latest;
+    latest = at;
+  }
+  return out;
+}
+
+Profile StepTimes::profile() const {
+  const auto over_steps = [&](auto&& seconds_of) {
+    std::vector<double> seconds;
+    for (const Step& step : steps_) seconds.push_back(seconds_of(step));
+    return sum_up(std::move(seconds));
+  };
+  if (!steps_.empty() && steps_.back().end.event) {
+    steps_.back().end.event->synchronize();
+  }
+  Profile out;
+  out.forward = over_steps([](const Step& s) {
+                  return s.begin.until(s.backward);
+                }).median;
+  out.update =
+      over_steps([](const Step& s) { return s.update.until(s.end); }).median;
+  std::vector<std::vector<double>> parts;
+  for (const Step& step : steps_) parts.push_back(step.backward_seconds());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    std::vector<double> seconds;
+    for (const auto& part : parts) seconds.push_back(part[i]);
+    const Summed summed = sum_up(std::move(seconds));
+    const torch::Tensor& tensor = parameters_[i].tensor;
+    TensorProfile t;
+    t.name = parameters_[i].name;
+    t.elements = static_cast<std::size_t>(tensor.numel());
+    for (const std::int64_t d : tensor.sizes()) {
+      t.shape.push_back(static_cast<std::size_t>(d));
+    }
+    t.backward = summed.median;
+    t.spread = summed.spread;
+    out.tensors.push_back(std::move(t));
+  }
+  return out;
+}
+
+}  // namespace sluice
