@@ -93,7 +93,9 @@ def last_lines(text, count=1):
 def tests(part, what, log, status):
     """Nothing having run is a failure: without a GPU no test has its name."""
     text = Path(log).read_text(errors="replace")
-    counts = {word: int(number) for word, number in re.findall(r"^\[  (PASSED|SKIPPED|FAILED) +\] (\d+) test", text, re.M)}
+    counts = {}  # of all shards
+    for word, number in re.findall(r"^\[  (PASSED|SKIPPED|FAILED) +\] (\d+) test", text, re.M):
+        counts[word] = counts.get(word, 0) + int(number)
     good, skipped = counts.get("PASSED", 0), counts.get("SKIPPED", 0)
     if int(status) == 0 and good > 0:
         return [passed(part, what, True, f"{good} tests" + (f", {skipped} skipped" if skipped else ""))]

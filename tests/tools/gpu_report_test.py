@@ -89,6 +89,11 @@ class Suites(ReportTest):
         log = self.file("[==========] 4 tests ran.\n[  PASSED  ] 3 tests.\n[  SKIPPED ] 1 test, listed below:\n")
         self.assertEqual(self.result("tests", "laws", "x", log, 0), ("pass: 3 tests, 1 skipped", "pass", "yes"))
 
+    def test_shards_add_up(self):
+        log = self.file("[  PASSED  ] 3 tests.\n[  SKIPPED ] 1 test, listed below:\n[  PASSED  ] 4 tests.\n")
+        self.run_report("tests", "laws", "program", log, 0)
+        self.assertEqual(self.lines(), [("laws", "program", "pass: 7 tests, 1 skipped", "pass", "yes")])
+
     def test_says_how_many_failed(self):
         log = self.file("[  PASSED  ] 3 tests.\n[  FAILED  ] 2 tests, listed below:\n[  FAILED  ] A.B\n")
         self.assertEqual(self.result("tests", "laws", "x", log, 1), ("FAIL: 2 of 5 tests", "pass", "no"))
