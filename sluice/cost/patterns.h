@@ -29,6 +29,9 @@ Cost direct_cost(const Workload& load, const Network& network,
 Cost owned_cost(const Workload& load, double pulled, double most,
                 const Network& network, const Rates& rates);
 
+// Everybody's bytes to one rank, and its answer to everybody.
+Cost star_cost(double ranks, double bytes, const Network& network);
+
 // Ranks that meet in pairs: how often all of them do so, and whether those
 // beyond a power of two are folded in first and told the result at the end.
 struct Doubling {

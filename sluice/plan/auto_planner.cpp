@@ -1,8 +1,11 @@
 #include "sluice/plan/auto_planner.h"
 
 #include <limits>
+#include <unordered_map>
 
 #include "sluice/plan/chain.h"
+#include "sluice/plan/merging.h"
+#include "sluice/plan/partial.h"
 #include "sluice/plan/simulate.h"
 #include "sluice/plan/ways.h"
 
@@ -29,6 +32,7 @@ class Best {
 };
 
 // Of ways that select alike, each group takes the one that sends it first.
+// Remembers, since several merges ask for the same groups.
 class Fastest {
  public:
   Fastest(const Job& job, std::vector<BucketPlan> ways) : job_(job) {
@@ -46,8 +50,10 @@ class Fastest {
     std::size_t way = 0;
     GroupCost cost;
   };
-  Pick pick(double elements) const {
-    Pick best;
+  const Pick& pick(double elements) const {
+    const auto [at, added] = known_.try_emplace(elements);
+    Pick& best = at->second;
+    if (!added) return best;
     for (std::size_t i = 0; i < ways_.size(); ++i) {
       const GroupCost cost = group_cost(job_, ways_[i].of(elements));
       if (i == 0 || cost.exchange < best.cost.exchange) best = {i, cost};
@@ -57,6 +63,7 @@ class Fastest {
 
   const Job& job_;
   std::vector<Way> ways_;
+  mutable std::unordered_map<double, Pick> known_;
 };
 
 // Merges `grouped` tensors, each group by the best of `choices`.
@@ -94,6 +101,8 @@ Plan AutoPlanner::plan(const Job& job) const {
     const TensorChain tensors(job, free, whole);
     const Way& rest = dense.of(elements_of(job, tensors.rest));
     best.show(merge_best(job, free, both, rest));
+    // As omgs-exact does, by more collectives.
+    best.show(merge_best(job, free, {both, 1}, rest));
   }
   for (const BucketPlan& way : dense_ways(job)) {
     Job other = job;
@@ -104,7 +113,8 @@ Plan AutoPlanner::plan(const Job& job) const {
     }
   }
   for (const PlannerEntry& entry : planners()) {
-    if (entry.name == kName || entry.name == "omgs-exact") continue;
+    if (entry.name == kName || entry.name == OmgsExact::kName) continue;
+    if (!params_.lower && entry.name == AdtopkPartial::kName) continue;
     best.show(make_planner(entry.name)->make(job));
   }
   return best.take();

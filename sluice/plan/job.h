@@ -57,6 +57,9 @@ struct BucketCost {
   double seconds() const { return select + exchange + apply; }
 };
 
+// Seconds of the vote at the end of a step.
+double vote_seconds(const Job& job);
+
 // How a bucket may travel, with what that costs looked up once. Refers to the
 // job, which must outlive it.
 class Way {
@@ -67,6 +70,7 @@ class Way {
   // Of a bucket of so many elements; by its own density unless one is given.
   BucketCost of(double elements) const { return of(elements, density_); }
   BucketCost of(double elements, double density) const;
+  // Dense buckets are applied when the step is committed.
   bool dense() const { return dense_; }
   const BucketPlan& like() const { return like_; }
 
@@ -84,6 +88,7 @@ class Way {
   bool dense_;
   bool free_;
   double density_;
+  double value_bytes_;
   Curves curves_;
 };
 

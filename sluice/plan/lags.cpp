@@ -72,8 +72,7 @@ Plan Lags::plan(const Job& job) const {
     const double elements = chain.elements[i];
     const Progress whole = now.after(chain.backward[i], 0);
     const BucketCost all = dense.of(elements);
-    const double all_sent =
-        std::max(whole.sent, whole.made) + all.exchange + all.apply;
+    const double all_sent = std::max(whole.sent, whole.made) + all.exchange;
     const bool hidden = all_sent <= next_start(i, whole);
     plan.buckets.push_back(hidden ? dense.like() : job.sparse);
     BucketPlan& bucket = plan.buckets.back();

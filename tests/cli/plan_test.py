@@ -117,7 +117,7 @@ class Explain(PlanTest):
         trace = self.folder / "trace.json"
         self.ok("plan", "explain", path, *self.job, "--trace", trace)
         events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
-        self.assertEqual({e["name"] for e in events}, {"forward", "backward", "select", "exchange", "apply", "optimizer"})
+        self.assertEqual({e["name"] for e in events}, {"forward", "backward", "select", "exchange", "apply", "wait", "optimizer"})
         self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in events) / 1e6, made["iteration"], delta=1e-6)
 
     def test_plan_of_another_model(self):

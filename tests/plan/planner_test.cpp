@@ -139,6 +139,21 @@ TEST(AutoPlanner, CompressesWhereItPaysOnly) {
   EXPECT_EQ(sparse(), 0);
 }
 
+TEST(AutoPlanner, LowersNoDensityUnlessItMay) {
+  int lowered = 0;
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    const Job job = random_job(seed);
+    for (const char* name : {"auto", "auto:lower=false"}) {
+      for (const BucketPlan& b : make_planner(name)->make(job).buckets) {
+        const bool less = b.density.value_or(1) < job.density;
+        if (less) ++lowered;
+        EXPECT_FALSE(less && name != std::string("auto")) << seed;
+      }
+    }
+  }
+  EXPECT_GT(lowered, 0);
+}
+
 TEST(Lags, SendsMoreWhereItIsHidden) {
   // Long backward behind the first, nothing behind the last one.
   Job job = job_of({1000000, 1000000, 1000000, 1000000});
@@ -153,10 +168,13 @@ TEST(Lags, SendsMoreWhereItIsHidden) {
             simulate(make_planner("layerwise")->make(job), job).bytes);
 }
 
+// But for what dense sums take at the end of the step.
 TEST(Lags, CostsNoTime) {
   for (unsigned seed = 0; seed < kJobs; ++seed) {
     Job job = random_job(seed);
     job.streams.apply_beside = false;
+    job.profile.costs.push_back(
+        {"apply", "none", "cpu", CostCurve({{1, 0}, {2, 0}})});
     EXPECT_LE(seconds("lags", job), seconds("layerwise", job) * kRounding)
         << seed;
   }
