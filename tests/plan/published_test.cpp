@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "sluice/plan/merge.h"
+#include "sluice/plan/merge_exact.h"
 #include "sluice/plan/profile.h"
 #include "support.h"
 
