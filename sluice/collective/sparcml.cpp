@@ -23,7 +23,9 @@ Cost SparcmlRd::cost(const Workload& x, const Network& network,
     total = total + round(held, after, i == 0 ? x.value_bytes : 4);
     held = after;
   }
-  return doubling.folded ? total + round(x.u, 0) : total;
+  // Who is folded in gets the result; it receives less than others.
+  if (doubling.folded) total.seconds += round(x.u, 0).seconds;
+  return total;
 }
 
 Cost SparcmlSplit::cost(const Workload& load, const Network& network,

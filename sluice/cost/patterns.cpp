@@ -7,7 +7,6 @@ namespace sluice {
 namespace {
 
 constexpr double kFrame = 48;
-constexpr double kSegment = 1 << 20;  // bytes; see ring_sum
 
 double merging(double lists, double entries, const Rates& rates) {
   return lists > 1 ? std::log2(lists) * entries * rates.merge : 0;
@@ -19,7 +18,9 @@ Cost ring_cost(double elements, double element_bytes, double ranks,
                const Network& network, const Rates& rates) {
   const double share = elements / ranks;
   const double bytes = share * element_bytes;
-  const double segments = std::max(1.0, std::ceil(bytes / kSegment));
+  const std::size_t segment = ring_segment(static_cast<std::size_t>(share));
+  const double segments =
+      std::max(1.0, std::ceil(share / static_cast<double>(segment)));
   const Cost hop = segments * message_cost(kFrame + bytes / segments, network) +
                    work_cost(share * rates.dense);
   return 2 * (ranks - 1) * hop;

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+
 #include "sluice/cost/model.h"
 
 // What patterns of messages cost that several collectives are made of, with the
@@ -15,6 +18,13 @@ inline Cost operator*(double times, const Cost& cost) {
   return {times * cost.seconds, times * cost.bytes};
 }
 inline Cost work_cost(double seconds) { return {seconds, 0}; }
+
+// Elements of a ring's messages, where a rank's share is so many: short enough
+// for adding and sending to overlap, long enough to make a message's cost
+// small.
+constexpr std::size_t ring_segment(std::size_t share) {
+  return std::clamp(share / 8, std::size_t{1} << 14, std::size_t{1} << 18);
+}
 
 // A ring sum of `elements`, in segments, at so many bytes each on the wire.
 Cost ring_cost(double elements, double element_bytes, double ranks,
