@@ -79,6 +79,9 @@ struct CostRow {
   CostFunction function = nullptr;  // for two ranks or more
   bool exact = true;                // delivers the sum of all that was selected
   bool dense = false;  // can sum vectors of which everything travels
+  // Values that were selected as bf16 or fp16 travel so.
+  bool carries_bf16 = true;
+  bool carries_fp16 = true;
 
   // Nothing for one rank.
   Cost of(const Workload& load, const Network& network,

@@ -50,7 +50,12 @@ void check_job(const Job& job) {
   require(job.dense.empty() || job.dense.size() == job.profile.tensors.size(),
           "[plan] must know of each of ", job.profile.tensors.size(),
           " tensors whether it stays dense, knows of ", job.dense.size());
-  row_of(job, job.sparse.collective);
+  const CostRow& sparse = row_of(job, job.sparse.collective);
+  require(job.all_dense() || carries_values(job, sparse), "[plan] collective '",
+          sparse.name,
+          "' would send values in full width all the same, got values '",
+          job.sparse.values,
+          "'; use values fp32, or a collective that saves by it, as balanced");
   const CostRow& dense = row_of(job, job.dense_collective);
   require(dense.dense, "[plan] dense tensors need a collective that sums ",
           "vectors, such as dense or dense-bf16, got '", job.dense_collective,
@@ -61,6 +66,11 @@ void check_job(const Job& job) {
             "[plan] alpha and beta must be 0 or more, got ", net.alpha, " and ",
             net.beta);
   }
+}
+
+bool carries_values(const Job& job, const CostRow& row) {
+  if (job.sparse.values == "bf16") return row.carries_bf16;
+  return job.sparse.values != "fp16" || row.carries_fp16;
 }
 
 PlanInput plan_input(const Job& job) {

@@ -42,6 +42,9 @@ PlanInput plan_input(const Job& job);
 std::vector<bool> dense_tensors(const Profile& profile, std::size_t dims,
                                 std::size_t below);
 
+// Whether what a job selects travels in its own width by a collective.
+bool carries_values(const Job& job, const CostRow& row);
+
 // The plan of a dense bucket of this job, by a collective that sums vectors.
 BucketPlan dense_bucket(const Job& job, std::string_view collective);
 // That of tensors that need not be dense; a dense one if all are.

@@ -29,6 +29,8 @@ TEST(CollectiveCosts, AreStatedByEveryCollective) {
     const auto one = make_collective(row.name);
     EXPECT_EQ(row.exact, one->exact()) << row.name;
     EXPECT_EQ(row.dense, one->as_dense() != nullptr) << row.name;
+    EXPECT_EQ(row.carries_bf16, one->carries(ValueForm::kBf16)) << row.name;
+    EXPECT_EQ(row.carries_fp16, one->carries(ValueForm::kFp16)) << row.name;
   }
   EXPECT_THROW(find_cost(rows, "nobody"), std::invalid_argument);
 }

@@ -75,6 +75,22 @@ TEST(Planners, AreDenseWhereNothingMayBeSparse) {
   EXPECT_LE(seconds("omgs-exact", job), seconds("mgwfbp", job) * kRounding);
 }
 
+// Or a sync would refuse the plan.
+TEST(Planners, TakeCollectivesThatCarryTheValues) {
+  for (const char* values : {"bf16", "fp16"}) {
+    for (unsigned seed = 0; seed < kJobs; ++seed) {
+      Job job = random_job(seed);
+      job.sparse.values = values;
+      for (const char* name : {"espresso", "auto"}) {
+        for (const BucketPlan& b : make_planner(name)->make(job).buckets) {
+          if (b.sparsifier == "none") continue;
+          EXPECT_NE(b.collective, "dense") << name << " " << seed;
+        }
+      }
+    }
+  }
+}
+
 TEST(Planners, AreFoundByName) {
   std::set<std::string_view> names;
   for (const PlannerEntry& entry : planners()) names.insert(entry.name);

@@ -140,6 +140,13 @@ TEST(Simulate, RefusesJobsThatMakeNoSense) {
   EXPECT_EQ(why([](Job& j) { j.dense_collective = "allgather"; }),
             "[plan] dense tensors need a collective that sums vectors, such as "
             "dense or dense-bf16, got 'allgather'");
+  EXPECT_EQ(why([](Job& j) {
+              j.sparse.collective = "dense";
+              j.sparse.values = "bf16";
+            }),
+            "[plan] collective 'dense' would send values in full width all the "
+            "same, got values 'bf16'; use values fp32, or a collective that "
+            "saves by it, as balanced");
   EXPECT_NE(why([](Job& j) {
               j.sparse.collective = "nope";
             }).find("no cost 'nope'; known: dense"),
