@@ -194,6 +194,30 @@ class Diff(PlanTest):
         self.fails("plan", "diff", a, self.write(b"[1", "c.json"), says=("[plan]", "JSON"))
 
 
+class Profiles(PlanTest):
+    BASE = ("plan", "profile", "--model", "resnet50", "--backward", "0.12")
+
+    def test_can_be_planned_with(self):
+        path = self.folder / "resnet50.json"
+        self.assertIn("161 tensors", self.ok(*self.BASE, "--forward", "0.09", "--out", path))
+        made = json.loads(path.read_text())
+        self.assertAlmostEqual(sum(t["backward"] for t in made["tensors"]), 0.12)
+        self.assertEqual(sum(t["elements"] for t in made["tensors"]), 25_557_032)
+        advice = self.json("advise", "--profile", path, "--net", SLOW, "--workers", "16")
+        self.assertAlmostEqual(advice["choices"][0]["compute"], 0.21)
+        self.assertTrue(advice["worth_it"])
+
+    def test_bad_input(self):
+        out = ("--out", self.folder / "none.json")
+        base = (*self.BASE, *out)
+        for option in ("--forward", "--select-floor", "--select-rate", "--apply-rate"):
+            self.each_fails(base, option, {"-1": ("0 or more", "-1"), "nan": option, "x": option})
+        self.fails("plan", "profile", "--model", "resnet50", "--backward", "0", *out, says="above 0")
+        self.fails("plan", "profile", "--model", "nope", "--backward", "1", *out, says=("nope", "resnet50"))
+        self.fails(*base, "--sparsifier", "nope", says="no sparsifier 'nope'")
+        self.assertFalse((self.folder / "none.json").exists())
+
+
 class Advise(PlanTest):
 
     def test_worth_it_where_the_network_is_slow(self):
