@@ -218,6 +218,21 @@ class Profiles(PlanTest):
         self.assertFalse((self.folder / "none.json").exists())
 
 
+class Claims(PlanTest):
+
+    def test_every_paper_has_its_rows(self):
+        rows = self.rows("plan", "claims")
+        papers = {row["paper"] for row in rows}
+        self.assertLessEqual({"OMGS", "LAGS", "ADTopk", "Espresso"}, papers)
+        for row in rows:
+            with self.subTest(row=row):
+                self.assertGreater(row["claimed"], 1)
+                self.assertAlmostEqual(row["simulated"], row["base"] / row["method"])
+                self.assertGreater(row["simulated"], 0.99, "nothing that is claimed to be faster is slower")
+                self.assertLessEqual(row["auto"], row["method"] * (1 + 1e-9))
+        self.assertEqual(len(self.ok("plan", "claims", "--csv").splitlines()), 1 + len(rows))
+
+
 class Advise(PlanTest):
 
     def test_worth_it_where_the_network_is_slow(self):

@@ -1,4 +1,3 @@
-#include "sluice/plan/profile.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +6,7 @@
 
 #include "sluice/cli/bench/model_shapes.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/plan/hand_profile.h"
 #include "sluice/core/error.h"
 #include "sluice/run/atomic_file.h"
 #include "sluice/sparsify/sparsifier.h"
@@ -41,34 +41,12 @@ void check(const Options& o) {
   make_sparsifier(o.sparsifier);
 }
 
-// Seconds that grow by `rate` per size from a floor.
-CostCurve line(double floor, double rate) {
-  constexpr double kFar = 1e9;
-  return CostCurve({{0, floor}, {kFar, floor + rate * kFar}});
-}
-
 Profile profile_of(const Options& o) {
-  Profile profile;
-  profile.model = o.model;
-  profile.machine = "by hand";
-  profile.forward = o.forward;
+  Profile profile = hand_profile(o.model, o.forward, o.backward);
   profile.update = o.update;
-  double all = 0;
-  for (const Dims& dims : model_shapes(o.model)) {
-    TensorProfile t;
-    t.name = concat("tensor", profile.tensors.size());
-    t.shape = dims;
-    t.elements = 1;
-    for (const std::size_t d : dims) t.elements *= d;
-    all += static_cast<double>(t.elements);
-    profile.tensors.push_back(t);
-  }
-  for (TensorProfile& t : profile.tensors) {
-    t.backward = o.backward * static_cast<double>(t.elements) / all;
-  }
   profile.costs = {{"select", parse_spec(o.sparsifier).name, o.device,
-                    line(o.select_floor, o.select_rate)},
-                   {"apply", "*", o.device, line(0, o.apply_rate)}};
+                    cost_line(o.select_floor, o.select_rate)},
+                   {"apply", "*", o.device, cost_line(0, o.apply_rate)}};
   check_profile(profile);
   return profile;
 }
