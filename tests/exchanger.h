@@ -9,6 +9,7 @@
 
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
+#include "sluice/core/hash.h"
 
 namespace sluice::testing {
 
@@ -23,6 +24,21 @@ struct Picks {
     values.push_back(value);
   }
 };
+
+// k of n, values Gaussian; `hot` puts all of them in the first 1 / hot.
+inline Picks random_picks(std::uint64_t n, double density, std::uint64_t seed,
+                          std::uint64_t hot = 1) {
+  Picks out;
+  const auto bar = static_cast<std::uint64_t>(density * double(hot) * 0x1p32);
+  for (std::uint64_t j = 0; j < n / hot; ++j) {
+    const std::uint64_t h = mix64(seed, j);
+    if ((h >> 32) < bar) {
+      out.add(static_cast<std::uint32_t>(j),
+              static_cast<float>(static_cast<int>(h % 2001) - 1000) / 100);
+    }
+  }
+  return out;
+}
 
 // One rank's side of exchanges: entries of the host go in, dense vectors come
 // out, whatever the device between them.

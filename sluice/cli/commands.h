@@ -21,6 +21,8 @@ void add_plan_make(CLI::App& plan);
 void add_plan_explain(CLI::App& plan);
 void add_plan_simulate(CLI::App& plan);
 void add_plan_diff(CLI::App& plan);
+void add_plan_profile(CLI::App& plan);
+void add_plan_claims(CLI::App& plan);
 void add_advise(CLI::App& app);
 // Says what to install, in a build without torch.
 void add_train(CLI::App& app);

@@ -19,9 +19,10 @@ constexpr std::uint32_t kPull = 2;
 // In bytes, which all ranks count alike whatever their clocks say.
 bool direct_is_less(const Workload& x) {
   const double part = x.n / x.ranks;
+  const double v = x.value_bytes;
   return x.ranks <= 2 ||
-         coded_bytes(x.k, x.n) < coded_bytes(x.k / x.ranks, part) +
-                                     coded_bytes(x.u / x.ranks, part);
+         coded_bytes(x.k, x.n, v) < coded_bytes(x.k / x.ranks, part, v) +
+                                        coded_bytes(x.u / x.ranks, part);
 }
 
 }  // namespace

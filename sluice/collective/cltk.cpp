@@ -18,7 +18,7 @@ Cost Cltk::cost(const Workload& load, const Network& network,
   const double hops = std::ceil(std::log2(load.ranks));
   return hops * work_cost(message_cost(indices, network).seconds) +
          Cost{load.k * (rates.encode + rates.decode), indices} +
-         ring_cost(load.k, 4, load.ranks, network, rates);
+         ring_cost(load.k, load.value_bytes, load.ranks, network, rates);
 }
 
 void Cltk::run(Communicator& comm, ExchangeContext& context,

@@ -23,8 +23,13 @@ Cost pair_cost(const Workload& x, const Network& network, const Rates& rates) {
 Cost Gtopk::cost(const Workload& load, const Network& network,
                  const Rates& rates) {
   const Doubling doubling(load.ranks);
-  return (doubling.rounds + (doubling.folded ? 2 : 0)) *
-         pair_cost(load, network, rates);
+  const Cost pair = pair_cost(load, network, rates);
+  if (!doubling.folded) return doubling.rounds * pair;
+  // Who is folded in gets the result, and then which of its own are in it; it
+  // receives less than others.
+  const double indices = coded_bytes(load.k, load.n) - 4 * load.k;
+  return (doubling.rounds + 1) * pair +
+         work_cost(pair.seconds + message_cost(indices, network).seconds);
 }
 
 // Rank 0 waits for every level of the tree, and the last rank for every level
@@ -32,9 +37,9 @@ Cost Gtopk::cost(const Workload& load, const Network& network,
 Cost GtopkTree::cost(const Workload& load, const Network& network,
                      const Rates& rates) {
   const double levels = std::ceil(std::log2(load.ranks));
-  return levels * (pair_cost(load, network, rates) +
-                   message_cost(coded_bytes(load.k, load.n), network)) +
-         work_cost(load.k * rates.decode);
+  const Cost down = message_cost(coded_bytes(load.k, load.n), network);
+  return levels * pair_cost(load, network, rates) +
+         work_cost(levels * down.seconds + load.k * rates.decode);
 }
 
 void MergeAndCut::start(const ListView& first, std::uint64_t k) {

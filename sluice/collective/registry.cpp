@@ -40,7 +40,8 @@ std::span<const CostRow> collective_costs() {
     for (const CollectiveEntry& entry : collectives()) {
       const auto one = entry.make({std::string(entry.name), {}});
       rows.push_back(
-          {entry.name, entry.cost, one->exact(), one->as_dense() != nullptr});
+          {entry.name, entry.cost, one->exact(), one->as_dense() != nullptr,
+           one->carries(ValueForm::kBf16), one->carries(ValueForm::kFp16)});
     }
     return rows;
   }();

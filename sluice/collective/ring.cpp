@@ -4,15 +4,10 @@
 #include <cstring>
 
 #include "sluice/core/half.h"
+#include "sluice/cost/patterns.h"
 
 namespace sluice {
 namespace {
-
-// Segments of a chunk, and the elements of one: short enough to overlap, long
-// enough to make a message's cost small.
-constexpr std::size_t kSegments = 8;
-constexpr std::size_t kShortest = std::size_t{1} << 14;
-constexpr std::size_t kLongest = std::size_t{1} << 18;
 
 struct Range {
   std::size_t begin = 0;
@@ -69,8 +64,7 @@ class Ring {
         out_(out),
         phase_(phase),
         form_(form),
-        segment_(std::clamp(in.size() / comm.size() / kSegments, kShortest,
-                            kLongest)) {}
+        segment_(ring_segment(in.size() / comm.size())) {}
 
   void run() {
     const std::size_t last = comm_.size() - 2;

@@ -7,8 +7,8 @@ namespace sluice {
 
 Cost SparcmlRd::cost(const Workload& x, const Network& network,
                      const Rates& rates) {
-  const auto round = [&](double count, double merged) {
-    return message_cost(coded_bytes(count, x.n), network) +
+  const auto round = [&](double count, double merged, double value_bytes = 4) {
+    return message_cost(coded_bytes(count, x.n, value_bytes), network) +
            work_cost(count * (rates.encode + rates.decode) +
                      merged * rates.merge);
   };
@@ -19,10 +19,13 @@ Cost SparcmlRd::cost(const Workload& x, const Network& network,
   const double meetings = doubling.rounds + (doubling.folded ? 1 : 0);
   for (double i = 0; i < meetings; ++i) {
     const double after = std::min(x.u, held * growth);
-    total = total + round(held, after);
+    // What was selected travels as it is; sums do not.
+    total = total + round(held, after, i == 0 ? x.value_bytes : 4);
     held = after;
   }
-  return doubling.folded ? total + round(x.u, 0) : total;
+  // Who is folded in gets the result; it receives less than others.
+  if (doubling.folded) total.seconds += round(x.u, 0).seconds;
+  return total;
 }
 
 Cost SparcmlSplit::cost(const Workload& load, const Network& network,

@@ -19,14 +19,14 @@ double log2_choose(double n, double k) {
 
 }  // namespace
 
-double coded_bytes(double count, double n) {
+double coded_bytes(double count, double n, double value_bytes) {
   if (count <= 0 || n <= 0) return kHeaders;
   count = std::min(count, n);
   // floor(log2(n / count)), without a logarithm: planners ask a million times.
   const int low = std::ilogb(n / count);
   const double elias_fano = count * (low + 1) + std::ldexp(n, -low);
-  const double coded = count * 4 + std::min(elias_fano, n) / 8;
-  return kHeaders + std::min(coded, 4 * n);
+  const double coded = count * value_bytes + std::min(elias_fano, n) / 8;
+  return kHeaders + std::min(coded, value_bytes * n);
 }
 
 double independent_union(double n, double k, double ranks) {

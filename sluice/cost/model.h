@@ -44,10 +44,12 @@ struct Workload {
   double ranks = 1;
   // Of P equal ranges of indices, the fullest one's share over the average.
   double skew = 1;
+  // Of a value that was selected; sums have 4.
+  double value_bytes = 4;
 };
 
-// Bytes of a message of `count` fp32 entries below n, with all headers.
-double coded_bytes(double count, double n);
+// Bytes of a message of `count` entries below n, with all headers.
+double coded_bytes(double count, double n, double value_bytes = 4);
 
 // Indices that any of the ranks has, if each picks k of n independently.
 double independent_union(double n, double k, double ranks);
@@ -77,6 +79,9 @@ struct CostRow {
   CostFunction function = nullptr;  // for two ranks or more
   bool exact = true;                // delivers the sum of all that was selected
   bool dense = false;  // can sum vectors of which everything travels
+  // Values that were selected as bf16 or fp16 travel so.
+  bool carries_bf16 = true;
+  bool carries_fp16 = true;
 
   // Nothing for one rank.
   Cost of(const Workload& load, const Network& network,

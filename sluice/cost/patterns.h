@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+
 #include "sluice/cost/model.h"
 
 // What patterns of messages cost that several collectives are made of, with the
@@ -16,6 +19,13 @@ inline Cost operator*(double times, const Cost& cost) {
 }
 inline Cost work_cost(double seconds) { return {seconds, 0}; }
 
+// Elements of a ring's messages, where a rank's share is so many: short enough
+// for adding and sending to overlap, long enough to make a message's cost
+// small.
+constexpr std::size_t ring_segment(std::size_t share) {
+  return std::clamp(share / 8, std::size_t{1} << 14, std::size_t{1} << 18);
+}
+
 // A ring sum of `elements`, in segments, at so many bytes each on the wire.
 Cost ring_cost(double elements, double element_bytes, double ranks,
                const Network& network, const Rates& rates);
@@ -28,6 +38,9 @@ Cost direct_cost(const Workload& load, const Network& network,
 // in all to everybody. `most`: the fullest owner's share over the average.
 Cost owned_cost(const Workload& load, double pulled, double most,
                 const Network& network, const Rates& rates);
+
+// Everybody's bytes to one rank, and its answer to everybody.
+Cost star_cost(double ranks, double bytes, const Network& network);
 
 // Ranks that meet in pairs: how often all of them do so, and whether those
 // beyond a power of two are folded in first and told the result at the end.

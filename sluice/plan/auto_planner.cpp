@@ -3,6 +3,9 @@
 #include <limits>
 
 #include "sluice/plan/chain.h"
+#include "sluice/plan/merge_exact.h"
+#include "sluice/plan/merging.h"
+#include "sluice/plan/partial.h"
 #include "sluice/plan/simulate.h"
 #include "sluice/plan/ways.h"
 
@@ -59,22 +62,25 @@ class Fastest {
   std::vector<Way> ways_;
 };
 
-// Merges `grouped` tensors, each group by the best of `choices`.
-Plan merge_best(const Job& job, const std::vector<bool>& grouped,
-                std::span<const Fastest* const> choices, const Way& rest) {
+// Shows the best merges of `grouped` tensors, each group by one of `choices`;
+// and by the first of them alone, if there are several.
+void show_merges(Best& best, const Job& job, const std::vector<bool>& grouped,
+                 std::span<const Fastest* const> choices, const Way& rest) {
   std::vector<GroupCosts> costs;
   for (const Fastest* choice : choices) costs.push_back(choice->costs());
   const TensorChain tensors(job, grouped, rest);
-  Groups groups =
-      merge_exactly(tensors.chain, costs, job.streams.select_beside);
-  std::vector<BucketPlan> ways;
-  for (Group& g : groups) {
-    const double elements = elements_of(
-        job, std::span(tensors.tensors).subspan(g.begin, g.end - g.begin));
-    ways.push_back(choices[g.way]->of(elements).like());
-    g.way = ways.size() - 1;
+  const PricedChain priced(tensors.chain, costs);
+  for (std::size_t count = choices.size(); count > 0; --count) {
+    Groups groups = merge_exactly(priced, count, job.streams.select_beside);
+    std::vector<BucketPlan> ways;
+    for (Group& g : groups) {
+      const double elements = elements_of(
+          job, std::span(tensors.tensors).subspan(g.begin, g.end - g.begin));
+      ways.push_back(choices[g.way]->of(elements).like());
+      g.way = ways.size() - 1;
+    }
+    best.show(plan_of(tensors, groups, ways, rest.like()));
   }
-  return plan_of(tensors, groups, ways, rest.like());
 }
 
 }  // namespace
@@ -87,13 +93,13 @@ Plan AutoPlanner::plan(const Job& job) const {
   const Way& whole =
       dense.of(elements_of(job, TensorChain(job, all, dense.of(1)).tensors));
   const Fastest* const only_dense[] = {&dense};
-  best.show(merge_best(job, all, only_dense, whole));
+  show_merges(best, job, all, only_dense, whole);
   if (!sparse.empty()) {
     const std::vector<bool> free = grouped_tensors(job);
     const Fastest* const both[] = {&sparse, &dense};
     const TensorChain tensors(job, free, whole);
     const Way& rest = dense.of(elements_of(job, tensors.rest));
-    best.show(merge_best(job, free, both, rest));
+    show_merges(best, job, free, both, rest);
   }
   for (const BucketPlan& way : dense_ways(job)) {
     Job other = job;
@@ -104,7 +110,9 @@ Plan AutoPlanner::plan(const Job& job) const {
     }
   }
   for (const PlannerEntry& entry : planners()) {
-    if (entry.name == kName || entry.name == "omgs-exact") continue;
+    // Merges by the first choice alone are omgs-exact's, by more collectives.
+    if (entry.name == kName || entry.name == OmgsExact::kName) continue;
+    if (!params_.lower && entry.name == AdtopkPartial::kName) continue;
     best.show(make_planner(entry.name)->make(job));
   }
   return best.take();

@@ -13,14 +13,22 @@ class AutoPlanner final : public Planner {
   static constexpr std::string_view kSummary =
       "the shortest simulated step over all of these, dense and dense-bf16 "
       "included";
-  struct Params {};
-  static ParamList list(Params&) { return {}; }
+  struct Params {
+    bool lower = true;
+  };
+  static ParamList list(Params& p) {
+    return {{"lower", &p.lower,
+             "large tensors may get a lower density than asked for, as "
+             "adtopk-partial gives them"}};
+  }
 
-  explicit AutoPlanner(const Params&) {}
+  explicit AutoPlanner(const Params& params) : params_(params) {}
   std::string_view name() const override { return kName; }
 
  private:
   Plan plan(const Job& job) const override;
+
+  Params params_;
 };
 
 }  // namespace sluice

@@ -26,7 +26,8 @@ std::vector<bool> grouped_tensors(const Job& job);
 
 double elements_of(const Job& job, std::span<const std::size_t> tensors);
 
-// Applying counts as part of the exchange unless it runs beside it.
+// Applying counts as part of the exchange unless it runs beside it; so it does
+// for dense buckets, whose sums are applied at the end of the step.
 GroupCost group_cost(const Job& job, const BucketCost& cost);
 GroupCosts group_costs(const Job& job, const Way& way);
 

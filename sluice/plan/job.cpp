@@ -50,7 +50,12 @@ void check_job(const Job& job) {
   require(job.dense.empty() || job.dense.size() == job.profile.tensors.size(),
           "[plan] must know of each of ", job.profile.tensors.size(),
           " tensors whether it stays dense, knows of ", job.dense.size());
-  row_of(job, job.sparse.collective);
+  const CostRow& sparse = row_of(job, job.sparse.collective);
+  require(job.all_dense() || carries_values(job, sparse), "[plan] collective '",
+          sparse.name,
+          "' would send values in full width all the same, got values '",
+          job.sparse.values,
+          "'; use values fp32, or a collective that saves by it, as balanced");
   const CostRow& dense = row_of(job, job.dense_collective);
   require(dense.dense, "[plan] dense tensors need a collective that sums ",
           "vectors, such as dense or dense-bf16, got '", job.dense_collective,
@@ -61,6 +66,11 @@ void check_job(const Job& job) {
             "[plan] alpha and beta must be 0 or more, got ", net.alpha, " and ",
             net.beta);
   }
+}
+
+bool carries_values(const Job& job, const CostRow& row) {
+  if (job.sparse.values == "bf16") return row.carries_bf16;
+  return job.sparse.values != "fp16" || row.carries_fp16;
 }
 
 PlanInput plan_input(const Job& job) {
@@ -96,13 +106,24 @@ BucketPlan usual_bucket(const Job& job) {
   return job.all_dense() ? dense_bucket(job, job.dense_collective) : job.sparse;
 }
 
+double vote_seconds(const Job& job) {
+  if (job.ranks <= 1) return 0;
+  // A choice, a rank, the notes, and a count per bucket, of which there are as
+  // many as tensors at most: so no plan is shorter for its vote.
+  const double bytes =
+      8.0 * (3 + static_cast<double>(job.profile.tensors.size()));
+  const Network net = flat_network(job.network, job.ranks, false);
+  return star_cost(job.ranks, bytes, net).seconds;
+}
+
 Way::Way(const Job& job, const BucketPlan& like, bool free)
     : job_(&job),
       like_(like),
       row_(&row_of(job, like.collective)),
       dense_(like.sparsifier == "none"),
       free_(free),
-      density_(like.density.value_or(job.density)) {
+      density_(like.density.value_or(job.density)),
+      value_bytes_(like.values == "fp32" ? 4 : 2) {
   const std::string method = parse_spec(like.sparsifier).name;
   const auto curve = [&](std::string_view what) {
     return job.profile.find(what, method, job.device);
@@ -150,15 +171,14 @@ BucketCost Way::of(double elements, double density) const {
   load.n = elements;
   load.ranks = job_->ranks;
   load.skew = kUnknownSkew;
+  load.value_bytes = value_bytes_;
   load.k = dense_ ? elements : std::max(1.0, density * elements);
   load.u = dense_ ? elements : independent_union(load.n, load.k, load.ranks);
   const Cost cost = exchange(load, rates(load.k, load.n / load.ranks));
   out.exchange = cost.seconds;
   out.bytes = cost.bytes;
   if (free_) return out;
-  if (!dense_ && curves_.select != nullptr) {
-    out.select = curves_.select->at(elements);
-  }
+  if (curves_.select != nullptr) out.select = curves_.select->at(elements);
   if (curves_.apply != nullptr) out.apply = curves_.apply->at(load.u);
   return out;
 }

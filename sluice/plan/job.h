@@ -42,6 +42,9 @@ PlanInput plan_input(const Job& job);
 std::vector<bool> dense_tensors(const Profile& profile, std::size_t dims,
                                 std::size_t below);
 
+// Whether what a job selects travels in its own width by a collective.
+bool carries_values(const Job& job, const CostRow& row);
+
 // The plan of a dense bucket of this job, by a collective that sums vectors.
 BucketPlan dense_bucket(const Job& job, std::string_view collective);
 // That of tensors that need not be dense; a dense one if all are.
@@ -57,6 +60,9 @@ struct BucketCost {
   double seconds() const { return select + exchange + apply; }
 };
 
+// Seconds of the vote at the end of a step.
+double vote_seconds(const Job& job);
+
 // How a bucket may travel, with what that costs looked up once. Refers to the
 // job, which must outlive it.
 class Way {
@@ -67,6 +73,7 @@ class Way {
   // Of a bucket of so many elements; by its own density unless one is given.
   BucketCost of(double elements) const { return of(elements, density_); }
   BucketCost of(double elements, double density) const;
+  // Dense buckets are applied when the step is committed.
   bool dense() const { return dense_; }
   const BucketPlan& like() const { return like_; }
 
@@ -84,6 +91,7 @@ class Way {
   bool dense_;
   bool free_;
   double density_;
+  double value_bytes_;
   Curves curves_;
 };
 

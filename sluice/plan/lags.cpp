@@ -23,6 +23,10 @@ struct Progress {
     if (select > 0) p.selected = std::max(selected, p.made) + select;
     return p;
   }
+  // Of the exchange of what took so long to select.
+  double start(double select) const {
+    return std::max({sent, made, select > 0 ? selected : 0});
+  }
 };
 
 // Three digits are enough, rounded so that it is not more.
@@ -70,10 +74,9 @@ Plan Lags::plan(const Job& job) const {
   };
   for (std::size_t i = 0; i < chain.elements.size(); ++i) {
     const double elements = chain.elements[i];
-    const Progress whole = now.after(chain.backward[i], 0);
     const BucketCost all = dense.of(elements);
-    const double all_sent =
-        std::max(whole.sent, whole.made) + all.exchange + all.apply;
+    const Progress whole = now.after(chain.backward[i], all.select);
+    const double all_sent = whole.start(all.select) + all.exchange;
     const bool hidden = all_sent <= next_start(i, whole);
     plan.buckets.push_back(hidden ? dense.like() : job.sparse);
     BucketPlan& bucket = plan.buckets.back();
@@ -85,8 +88,7 @@ Plan Lags::plan(const Job& job) const {
     }
     const double select = sparse.of(elements).select;
     now = now.after(chain.backward[i], select);
-    const double start =
-        std::max({now.sent, now.made, select > 0 ? now.selected : 0});
+    const double start = now.start(select);
     const double density = std::max(
         job.density,
         round_down(highest(sparse, elements, next_start(i, now) - start,

@@ -7,9 +7,9 @@
 
 #include "sluice/plan/timeline.h"
 
-// Which neighbours travel together: rules of papers, and the best there is, all
-// on one model: gradients as backward makes them, groups of neighbours, one
-// exchange at a time.
+// Which neighbours travel together, by rules of papers on one model: gradients
+// as backward makes them, groups of neighbours, one exchange at a time. The
+// best there is: plan/merge_exact.h.
 
 namespace sluice {
 
@@ -49,12 +49,6 @@ Groups merge_omgs(const Chain& chain, const GroupCosts& cost);
 // MG-WFBP: they merge where the link is busy until the next gradient is there,
 // or would be for less than `alpha`. Selection is not in its model.
 Groups merge_mgwfbp(const Chain& chain, const GroupCosts& cost, double alpha);
-
-// The partition, and one of the `ways` for each group, that ends first: a
-// dynamic program over the fronts of (computed, sent) that are not dominated.
-// Exact for costs that depend on a group's elements alone.
-Groups merge_exactly(const Chain& chain, std::span<const GroupCosts> ways,
-                     bool select_beside);
 
 // When the last group, and what comes behind it, has been exchanged.
 double end_of(const Chain& chain, const Groups& groups,

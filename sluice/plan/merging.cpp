@@ -1,6 +1,7 @@
 #include "sluice/plan/merging.h"
 
 #include "sluice/plan/chain.h"
+#include "sluice/plan/merge_exact.h"
 
 namespace sluice {
 namespace {

@@ -151,7 +151,9 @@ const CostCurve* Profile::find(std::string_view what, std::string_view method,
   for (const StageCost& c : costs) {
     if (c.what != what || c.device != device) continue;
     if (c.method == method) return &c.curve;
-    if (c.method == "*") any = &c.curve;
+    // What is dense is not selected.
+    const bool dense = method == "none" && what == "select";
+    if (c.method == "*" && !dense) any = &c.curve;
   }
   return any;
 }

@@ -19,11 +19,12 @@
 //   costs     [{what, method, device, points}]: what a stage takes.
 //             points: [[size, seconds], ...], two or more, sizes rising
 //
-// `what` is select (size: elements of a bucket), encode, decode, merge or apply
-// (size: entries), or sum (elements of a dense vector that are added). `method`
-// is that of `sluice list sparsifiers`, or * (also if missing) for all that
-// have no row of their own; dense buckets are of method none. `device` is cpu
-// or cuda; cpu if missing.
+// `what` is select (size: elements of a bucket; packing it, for dense ones,
+// which only method none tells), encode, decode, merge or apply (size: entries;
+// elements of dense ones), or sum (elements of a dense vector that are added).
+// `method` is that of `sluice list sparsifiers`, or * (also if missing) for all
+// that have no row of their own; dense buckets are of method none. `device` is
+// cpu or cuda; cpu if missing.
 
 namespace sluice {
 

@@ -21,8 +21,9 @@ class TensorTimeline {
     work_.push_back({backward_.size(), 0, tensors.chain.last, 0});
   }
 
-  void set(std::size_t i, const BucketCost& cost) {
-    work_[i] = {i + 1, cost.select, cost.exchange, cost.apply};
+  void set(std::size_t i, const Way& way, double elements) {
+    const BucketCost cost = way.of(elements);
+    work_[i] = {i + 1, cost.select, cost.exchange, cost.apply, way.dense()};
   }
   Timeline run() const { return run_timeline(0, backward_, work_, streams_); }
 
@@ -36,8 +37,9 @@ class TensorTimeline {
 // by sending them faster.
 std::size_t before_the_last_bubble(const Timeline& t) {
   for (std::size_t i = t.buckets.size(); i-- > 1;) {
-    const double free = t.buckets[i - 1].apply.end;
-    if (t.buckets[i].exchange.begin > free) return i;
+    const BucketTimes& b = t.buckets[i];
+    const bool waits = b.exchange.begin > b.select.end;
+    if (!waits && b.exchange.begin > t.buckets[i - 1].exchange.end) return i;
   }
   return 0;
 }
@@ -96,19 +98,19 @@ Plan Espresso::plan(const Job& job) const {
   TensorTimeline timeline(job, tensors);
   Groups groups = each_alone(tensors.chain);
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    timeline.set(i, costs[0].of(elements[i]));
+    timeline.set(i, costs[0], elements[i]);
   }
   Timeline now = timeline.run();
   for (const std::size_t i : by_size(elements)) {
     if (i < before_the_last_bubble(now)) continue;
     for (std::size_t way = 1; way < ways.size(); ++way) {
-      timeline.set(i, costs[way].of(elements[i]));
+      timeline.set(i, costs[way], elements[i]);
       Timeline tried = timeline.run();
       if (tried.end >= now.end) continue;
       now = std::move(tried);
       groups[i].way = way;
     }
-    timeline.set(i, costs[groups[i].way].of(elements[i]));
+    timeline.set(i, costs[groups[i].way], elements[i]);
   }
   return plan_of(tensors, groups, ways, ways[0]);
 }

@@ -42,11 +42,11 @@ Timeline timeline_of(const Plan& plan, const Job& job,
     // The first tensor of the model is made last.
     const auto& tensors = plan.buckets[i].tensors;
     const std::size_t last = *std::min_element(tensors.begin(), tensors.end());
-    work.push_back(
-        {count - last, costs[i].select, costs[i].exchange, costs[i].apply});
+    work.push_back({count - last, costs[i].select, costs[i].exchange,
+                    costs[i].apply, plan.buckets[i].sparsifier == "none"});
   }
   return run_timeline(job.profile.forward, backward_of(job.profile), work,
-                      job.streams);
+                      job.streams, vote_seconds(job));
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ void compute(Timeline& out, double forward, std::span<const double> backward,
 
 Timeline run_timeline(double forward, std::span<const double> backward,
                       std::span<const BucketWork> buckets,
-                      const Streams& streams) {
+                      const Streams& streams, double vote) {
   Timeline out;
   out.buckets.resize(buckets.size());
   out.compute.reserve(backward.size() + 1);
@@ -88,15 +88,21 @@ Timeline run_timeline(double forward, std::span<const double> backward,
       t.select = take(selecting, t.ready, buckets[b].select);
     }
     t.exchange = take(link, t.select.end, buckets[b].exchange);
+    if (buckets[b].at_end) continue;
     t.apply = take(streams.apply_beside ? applying : link, t.exchange.end,
                    buckets[b].apply);
-    out.end = std::max(out.end, t.apply.end);
+  }
+  out.end = std::max({out.end, link, applying});
+  out.vote = take(out.end, out.end, vote);
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    if (!buckets[b].at_end) continue;
+    out.buckets[b].apply = take(out.end, out.end, buckets[b].apply);
   }
   return out;
 }
 
 double Timeline::exposed_exchange() const {
-  Intervals exchanges;
+  Intervals exchanges = {vote};
   for (const BucketTimes& t : buckets) exchanges.push_back(t.exchange);
   return outside(exchanges, compute);
 }
@@ -104,6 +110,7 @@ double Timeline::exposed_exchange() const {
 double Timeline::exposed_work() const {
   Intervals work;
   Intervals others = compute;
+  others.push_back(vote);
   for (const BucketTimes& t : buckets) {
     work.push_back(t.select);
     work.push_back(t.apply);

@@ -22,6 +22,7 @@ struct BucketWork {
   double select = 0;
   double exchange = 0;
   double apply = 0;
+  bool at_end = false;  // applied when the step is committed
 };
 
 struct Interval {
@@ -39,9 +40,10 @@ struct BucketTimes {
 struct Timeline {
   std::vector<BucketTimes> buckets;
   std::vector<Interval> compute;  // backward without what it waits for
+  Interval vote;                  // when all is exchanged
   double end = 0;                 // all is computed and applied
 
-  // Exchanges that nothing is computed beside.
+  // Exchanges, and the vote, that nothing is computed beside.
   double exposed_exchange() const;
   // Selecting and applying beside neither computing nor exchanges.
   double exposed_work() const;
@@ -49,9 +51,10 @@ struct Timeline {
 
 // `backward`: seconds per gradient, in the order in which they are made.
 // Buckets are selected, exchanged and applied in their order, each stage one at
-// a time; what takes no time does not wait for its turn.
+// a time; what takes no time does not wait for its turn. `vote`: seconds until
+// all ranks know that the step is committed.
 Timeline run_timeline(double forward, std::span<const double> backward,
                       std::span<const BucketWork> buckets,
-                      const Streams& streams);
+                      const Streams& streams, double vote = 0);
 
 }  // namespace sluice

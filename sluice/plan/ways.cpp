@@ -7,7 +7,7 @@ std::vector<BucketPlan> sparse_ways(const Job& job) {
   if (job.sparse.collective != "auto") return {job.sparse};
   std::vector<BucketPlan> ways;
   for (const CostRow& row : job.collectives) {
-    if (!row.exact || row.dense || row.name == "auto") continue;
+    if (!row.exact || row.name == "auto" || !carries_values(job, row)) continue;
     ways.push_back(job.sparse);
     ways.back().collective = row.name;
   }

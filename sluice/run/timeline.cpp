@@ -145,6 +145,10 @@ std::vector<Span> spans_of(const Simulation& s, double forward) {
     add("exchange", t.exchange);
     add("apply", t.apply);
   }
+  const Interval& vote = s.timeline.vote;
+  if (vote.end > vote.begin) {
+    spans.push_back({"wait", 0, 0, at(vote.begin), at(vote.end)});
+  }
   if (s.iteration > s.timeline.end) {
     spans.push_back({"optimizer", 0, 0, at(s.timeline.end), at(s.iteration)});
   }

@@ -117,7 +117,7 @@ class Explain(PlanTest):
         trace = self.folder / "trace.json"
         self.ok("plan", "explain", path, *self.job, "--trace", trace)
         events = [e for e in json.loads(trace.read_text())["traceEvents"] if e["ph"] == "X"]
-        self.assertEqual({e["name"] for e in events}, {"forward", "backward", "select", "exchange", "apply", "optimizer"})
+        self.assertEqual({e["name"] for e in events}, {"forward", "backward", "select", "exchange", "apply", "wait", "optimizer"})
         self.assertAlmostEqual(max(e["ts"] + e["dur"] for e in events) / 1e6, made["iteration"], delta=1e-6)
 
     def test_plan_of_another_model(self):
@@ -192,6 +192,45 @@ class Diff(PlanTest):
         other["buckets"][0]["tensors"][0] = "x"
         self.fails("plan", "diff", a, self.save("b.json", other), says="[plan] tensors must be of the model")
         self.fails("plan", "diff", a, self.write(b"[1", "c.json"), says=("[plan]", "JSON"))
+
+
+class Profiles(PlanTest):
+    BASE = ("plan", "profile", "--model", "resnet50", "--backward", "0.12")
+
+    def test_can_be_planned_with(self):
+        path = self.folder / "resnet50.json"
+        self.assertIn("161 tensors", self.ok(*self.BASE, "--forward", "0.09", "--out", path))
+        made = json.loads(path.read_text())
+        self.assertAlmostEqual(sum(t["backward"] for t in made["tensors"]), 0.12)
+        self.assertEqual(sum(t["elements"] for t in made["tensors"]), 25_557_032)
+        advice = self.json("advise", "--profile", path, "--net", SLOW, "--workers", "16")
+        self.assertAlmostEqual(advice["choices"][0]["compute"], 0.21)
+        self.assertTrue(advice["worth_it"])
+
+    def test_bad_input(self):
+        out = ("--out", self.folder / "none.json")
+        base = (*self.BASE, *out)
+        for option in ("--forward", "--select-floor", "--select-rate", "--apply-rate"):
+            self.each_fails(base, option, {"-1": ("0 or more", "-1"), "nan": option, "x": option})
+        self.fails("plan", "profile", "--model", "resnet50", "--backward", "0", *out, says="above 0")
+        self.fails("plan", "profile", "--model", "nope", "--backward", "1", *out, says=("nope", "resnet50"))
+        self.fails(*base, "--sparsifier", "nope", says="no sparsifier 'nope'")
+        self.assertFalse((self.folder / "none.json").exists())
+
+
+class Claims(PlanTest):
+
+    def test_every_paper_has_its_rows(self):
+        rows = self.rows("plan", "claims")
+        papers = {row["paper"] for row in rows}
+        self.assertLessEqual({"OMGS", "LAGS", "ADTopk", "Espresso"}, papers)
+        for row in rows:
+            with self.subTest(row=row):
+                self.assertGreater(row["claimed"], 1)
+                self.assertAlmostEqual(row["simulated"], row["base"] / row["method"])
+                self.assertGreater(row["simulated"], 0.99, "nothing that is claimed to be faster is slower")
+                self.assertLessEqual(row["auto"], row["method"] * (1 + 1e-9))
+        self.assertEqual(len(self.ok("plan", "claims", "--csv").splitlines()), 1 + len(rows))
 
 
 class Advise(PlanTest):

@@ -13,28 +13,12 @@
 #include "sluice/collective/vote.h"
 #include "sluice/comm/emulated/emulated.h"
 #include "sluice/comm/threads/threads.h"
-#include "sluice/core/hash.h"
 #include "sluice/cost/model.h"
 #include "staged_link.h"
 #include "support.h"
 
 namespace sluice::testing {
 namespace {
-
-// k of n, values Gaussian; `hot` puts all of them in the first 1 / hot.
-Picks random_picks(std::uint64_t n, double density, std::uint64_t seed,
-                   std::uint64_t hot = 1) {
-  Picks out;
-  const auto bar = static_cast<std::uint64_t>(density * double(hot) * 0x1p32);
-  for (std::uint64_t j = 0; j < n / hot; ++j) {
-    const std::uint64_t h = mix64(seed, j);
-    if ((h >> 32) < bar) {
-      out.add(static_cast<std::uint32_t>(j),
-              static_cast<float>(static_cast<int>(h % 2001) - 1000) / 100);
-    }
-  }
-  return out;
-}
 
 struct Tally {
   double received = 0;  // mean bytes

@@ -1,10 +1,9 @@
-#include "sluice/plan/merge.h"
-
 #include <algorithm>
 #include <cmath>
 #include <random>
 
 #include "sluice/cost/published.h"
+#include "sluice/plan/merge_exact.h"
 #include "support.h"
 
 namespace sluice::testing {

@@ -75,6 +75,22 @@ TEST(Planners, AreDenseWhereNothingMayBeSparse) {
   EXPECT_LE(seconds("omgs-exact", job), seconds("mgwfbp", job) * kRounding);
 }
 
+// Or a sync would refuse the plan.
+TEST(Planners, TakeCollectivesThatCarryTheValues) {
+  for (const char* values : {"bf16", "fp16"}) {
+    for (unsigned seed = 0; seed < kJobs; ++seed) {
+      Job job = random_job(seed);
+      job.sparse.values = values;
+      for (const char* name : {"espresso", "auto"}) {
+        for (const BucketPlan& b : make_planner(name)->make(job).buckets) {
+          if (b.sparsifier == "none") continue;
+          EXPECT_NE(b.collective, "dense") << name << " " << seed;
+        }
+      }
+    }
+  }
+}
+
 TEST(Planners, AreFoundByName) {
   std::set<std::string_view> names;
   for (const PlannerEntry& entry : planners()) names.insert(entry.name);
@@ -139,6 +155,21 @@ TEST(AutoPlanner, CompressesWhereItPaysOnly) {
   EXPECT_EQ(sparse(), 0);
 }
 
+TEST(AutoPlanner, LowersNoDensityUnlessItMay) {
+  int lowered = 0;
+  for (unsigned seed = 0; seed < kJobs; ++seed) {
+    const Job job = random_job(seed);
+    for (const char* name : {"auto", "auto:lower=false"}) {
+      for (const BucketPlan& b : make_planner(name)->make(job).buckets) {
+        const bool less = b.density.value_or(1) < job.density;
+        if (less) ++lowered;
+        EXPECT_FALSE(less && name != std::string("auto")) << seed;
+      }
+    }
+  }
+  EXPECT_GT(lowered, 0);
+}
+
 TEST(Lags, SendsMoreWhereItIsHidden) {
   // Long backward behind the first, nothing behind the last one.
   Job job = job_of({1000000, 1000000, 1000000, 1000000});
@@ -153,10 +184,13 @@ TEST(Lags, SendsMoreWhereItIsHidden) {
             simulate(make_planner("layerwise")->make(job), job).bytes);
 }
 
+// But for what dense sums take at the end of the step.
 TEST(Lags, CostsNoTime) {
   for (unsigned seed = 0; seed < kJobs; ++seed) {
     Job job = random_job(seed);
     job.streams.apply_beside = false;
+    job.profile.costs.push_back(
+        {"apply", "none", "cpu", CostCurve({{1, 0}, {2, 0}})});
     EXPECT_LE(seconds("lags", job), seconds("layerwise", job) * kRounding)
         << seed;
   }

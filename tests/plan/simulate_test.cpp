@@ -64,6 +64,34 @@ TEST(Simulate, TakesTheCostOfTheMethodAndTheDevice) {
   EXPECT_EQ(selected(), 0.25);
 }
 
+TEST(Simulate, DenseBucketsArePackedAndAppliedAtTheEnd) {
+  Job job = job_of(kSizes);
+  job.sparse.sparsifier = "none";
+  const Plan plan = make_plan("layerwise", plan_input(job));
+  // Selection costs of all methods are not theirs.
+  EXPECT_EQ(simulate(plan, job).costs[0].select, 0);
+  job.profile.costs.push_back(
+      {"select", "none", "cpu", CostCurve({{1, 0.25}, {2, 0.25}})});
+  const Simulation s = simulate(plan, job);
+  EXPECT_EQ(s.costs[0].select, 0.25);
+  const Timeline& t = s.timeline;
+  EXPECT_GT(t.vote.end, t.vote.begin);
+  EXPECT_EQ(t.vote.begin, t.buckets.back().exchange.end);
+  EXPECT_EQ(t.buckets[0].apply.begin, t.vote.end);
+}
+
+TEST(Simulate, HalfOfTheValueBytesSaveBytes) {
+  Job job = job_of(kSizes);
+  job.sparse.collective = "allgather";
+  const auto bytes = [&] {
+    return simulate(make_plan("single", plan_input(job)), job).bytes;
+  };
+  const double fp32 = bytes();
+  job.sparse.values = "bf16";
+  // 4 of about 5 bytes per entry are the value.
+  EXPECT_NEAR(bytes() / fp32, 0.6, 0.02);
+}
+
 TEST(Simulate, DensitiesOfBucketsCount) {
   const Job job = job_of(kSizes);
   Plan plan = make_plan("single", plan_input(job));
@@ -112,6 +140,13 @@ TEST(Simulate, RefusesJobsThatMakeNoSense) {
   EXPECT_EQ(why([](Job& j) { j.dense_collective = "allgather"; }),
             "[plan] dense tensors need a collective that sums vectors, such as "
             "dense or dense-bf16, got 'allgather'");
+  EXPECT_EQ(why([](Job& j) {
+              j.sparse.collective = "dense";
+              j.sparse.values = "bf16";
+            }),
+            "[plan] collective 'dense' would send values in full width all the "
+            "same, got values 'bf16'; use values fp32, or a collective that "
+            "saves by it, as balanced");
   EXPECT_NE(why([](Job& j) {
               j.sparse.collective = "nope";
             }).find("no cost 'nope'; known: dense"),

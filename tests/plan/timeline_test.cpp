@@ -42,6 +42,19 @@ TEST(Timeline, SelectionInTheStreamOfBackwardDelaysIt) {
   EXPECT_EQ(t.exposed_exchange(), 2);
 }
 
+// Dense sums wait for the vote, which waits for all exchanges.
+TEST(Timeline, CommitsAtTheEnd) {
+  const std::vector<BucketWork> work = {{1, 0, 1, 4, true}, {3, 0, 2, 1}};
+  const Timeline t = run_timeline(0, kBackward, work, {}, 0.5);
+  EXPECT_EQ(t.buckets[1].apply.end, 9);
+  EXPECT_EQ(t.vote.begin, 9);
+  EXPECT_EQ(t.vote.end, 9.5);
+  EXPECT_EQ(t.buckets[0].apply.begin, 9.5);
+  EXPECT_EQ(t.end, 13.5);
+  EXPECT_EQ(t.exposed_exchange(), 2.5);
+  EXPECT_EQ(t.exposed_work(), 5);
+}
+
 TEST(Timeline, KeepsTheOrderOfBuckets) {
   // The bucket that is ready first stands behind one that is ready last.
   const std::vector<BucketWork> work = {{3, 0, 1, 0}, {1, 0, 1, 0}};

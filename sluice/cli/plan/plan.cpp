@@ -10,6 +10,8 @@ void add_plan(CLI::App& app) {
   add_plan_explain(*plan);
   add_plan_simulate(*plan);
   add_plan_diff(*plan);
+  add_plan_profile(*plan);
+  add_plan_claims(*plan);
 }
 
 }  // namespace sluice

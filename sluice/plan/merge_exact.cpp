@@ -1,0 +1,193 @@
+#include "sluice/plan/merge_exact.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace sluice {
+namespace {
+
+// How far computing and sending have come behind gradient `end`, and from where
+// that was reached.
+struct State {
+  double computed = 0;
+  double sent = 0;
+  std::size_t begin = 0;  // of the last group
+  std::size_t way = 0;
+  std::size_t from = 0;  // index in the front of `begin`
+};
+
+// Of states by rising `computed` those that have sent more than all before.
+void keep_front(std::vector<State>& states) {
+  std::sort(states.begin(), states.end(), [](const State& a, const State& b) {
+    return a.computed < b.computed ||
+           (a.computed == b.computed && a.sent < b.sent);
+  });
+  double least = std::numeric_limits<double>::infinity();
+  std::erase_if(states, [&](const State& s) {
+    if (s.sent >= least) return true;
+    least = s.sent;
+    return false;
+  });
+}
+
+class ExactMerge {
+ public:
+  ExactMerge(const PricedChain& priced, std::size_t count, bool beside)
+      : priced_(priced),
+        chain_(priced.chain()),
+        ways_(priced.ways().first(count)),
+        beside_(beside),
+        made_(1, 0) {
+    for (const double seconds : chain_.backward) {
+      made_.push_back(made_.back() + seconds);
+    }
+    find_rest();
+  }
+
+  // What a few states each reach is nearly the best, and soon found; with it,
+  // nearly all others need not be followed.
+  Groups solve() {
+    constexpr std::size_t kFew = 4;
+    find_limit();
+    search(kFew);
+    if (!fronts_.back().empty()) {
+      const double good = end_of(chain_, trace_back(), ways_, beside_);
+      limit_ = std::min(limit_, kSlack * good);
+    }
+    search(size() * size());
+    return trace_back();
+  }
+
+ private:
+  // What is exactly as good must survive its own rounding.
+  static constexpr double kSlack = 1 + 1e-9;
+
+  std::size_t size() const { return chain_.elements.size(); }
+
+  // What the link needs at least behind every gradient.
+  void find_rest() {
+    rest_.assign(size() + 1, std::numeric_limits<double>::infinity());
+    rest_.back() = chain_.last;
+    for (std::size_t begin = size(); begin-- > 0;) {
+      for (std::size_t way = 0; way < ways_.size(); ++way) {
+        for (std::size_t end = begin + 1; end <= size(); ++end) {
+          const double exchange = priced_.at(way, begin, end).exchange;
+          rest_[begin] = std::min(rest_[begin], exchange + rest_[end]);
+        }
+      }
+    }
+  }
+
+  // What simple rules reach: states that cannot be better are not followed.
+  void find_limit() {
+    limit_ = std::numeric_limits<double>::infinity();
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      for (Groups groups : {each_alone(chain_), all_together(chain_),
+                            merge_omgs(chain_, ways_[way])}) {
+        for (Group& g : groups) g.way = way;
+        limit_ = std::min(limit_, end_of(chain_, groups, ways_, beside_));
+      }
+    }
+    limit_ *= kSlack;
+  }
+
+  void search(std::size_t width) {
+    fronts_.assign(size() + 1, {});
+    fronts_[0].push_back({});
+    for (std::size_t end = 1; end <= size(); ++end) {
+      std::vector<State>& front = fronts_[end];
+      for (std::size_t begin = 0; begin < end; ++begin) extend(begin, end);
+      keep_front(front);
+      if (front.size() <= width) continue;
+      std::nth_element(front.begin(), front.begin() + static_cast<long>(width),
+                       front.end(), [&](const State& a, const State& b) {
+                         return end_at_least(a, end) < end_at_least(b, end);
+                       });
+      front.resize(width);
+      keep_front(front);
+    }
+  }
+
+  double end_at_least(const State& s, std::size_t end) const {
+    const double rest = made_.back() - made_[end] + chain_.tail;
+    const double computed =
+        beside_ ? made_.back() + chain_.tail : s.computed + rest;
+    return std::max(s.sent + rest_[end], computed + chain_.last);
+  }
+
+  void extend(std::size_t begin, std::size_t end) {
+    const double backward = made_[end] - made_[begin];
+    for (std::size_t way = 0; way < ways_.size(); ++way) {
+      const GroupCost& group = priced_.at(way, begin, end);
+      for (std::size_t f = 0; f < fronts_[begin].size(); ++f) {
+        const State& from = fronts_[begin][f];
+        State to = {0, 0, begin, way, f};
+        to.computed = (beside_ ? std::max(from.computed, made_[end])
+                               : from.computed + backward) +
+                      group.select;
+        to.sent = std::max(from.sent, to.computed) + group.exchange;
+        if (end_at_least(to, end) <= limit_) fronts_[end].push_back(to);
+        // The link is idle by then: what was computed later starts later.
+        if (from.sent <= to.computed) break;
+      }
+    }
+  }
+
+  Groups trace_back() const {
+    const std::vector<State>& last = fronts_.back();
+    const auto best = std::min_element(
+        last.begin(), last.end(), [&](const State& a, const State& b) {
+          return end_at_least(a, size()) < end_at_least(b, size());
+        });
+    Groups groups;
+    std::size_t end = size();
+    auto at = static_cast<std::size_t>(best - last.begin());
+    while (end > 0) {
+      const State& s = fronts_[end][at];
+      groups.push_back({s.begin, end, s.way});
+      at = s.from;
+      end = s.begin;
+    }
+    std::reverse(groups.begin(), groups.end());
+    return groups;
+  }
+
+  const PricedChain& priced_;
+  const Chain& chain_;
+  std::span<const GroupCosts> ways_;
+  bool beside_;
+  double limit_ = 0;
+  std::vector<double> made_;  // seconds of backward for so many gradients
+  std::vector<double> rest_;  // seconds of the link behind so many, at least
+  std::vector<std::vector<State>> fronts_;
+};
+
+}  // namespace
+
+PricedChain::PricedChain(const Chain& chain, std::span<const GroupCosts> ways)
+    : chain_(chain), ways_(ways) {
+  const std::size_t size = chain.elements.size();
+  prices_.resize(ways.size() * size * (size + 1));
+  for (std::size_t begin = 0; begin < size; ++begin) {
+    double elements = 0;
+    for (std::size_t end = begin + 1; end <= size; ++end) {
+      elements += chain.elements[end - 1];
+      for (std::size_t way = 0; way < ways.size(); ++way) {
+        prices_[index(way, begin, end)] = ways[way](elements);
+      }
+    }
+  }
+}
+
+Groups merge_exactly(const PricedChain& priced, std::size_t count,
+                     bool select_beside) {
+  if (priced.chain().elements.empty()) return {};
+  return ExactMerge(priced, count, select_beside).solve();
+}
+
+Groups merge_exactly(const Chain& chain, std::span<const GroupCosts> ways,
+                     bool select_beside) {
+  return merge_exactly(PricedChain(chain, ways), ways.size(), select_beside);
+}
+
+}  // namespace sluice
