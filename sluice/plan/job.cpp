@@ -42,7 +42,7 @@ void check_job(const Job& job) {
   check_profile(job.profile);
   require(job.ranks >= 1 && job.ranks == std::floor(job.ranks) &&
               job.ranks <= 0x1p31,
-          "[plan] the number of workers must be a whole number, at least 1, "
+          "[plan] the number of workers must be a whole number from 1 to 2^31, "
           "got ",
           job.ranks);
   require(job.density > 0 && job.density <= 1,

@@ -165,13 +165,26 @@ class ExactMerge {
 }  // namespace
 
 PricedChain::PricedChain(const Chain& chain, std::span<const GroupCosts> ways)
-    : chain_(chain), ways_(ways) {
-  const std::size_t size = chain.elements.size();
+    : whole_(chain), ways_(ways) {
+  const std::size_t all = chain.elements.size();
+  const std::size_t size = std::min(all, kMost);
+  chain_.tail = chain.tail;
+  chain_.last = chain.last;
+  chain_.elements.assign(size, 0);
+  chain_.backward.assign(size, 0);
+  for (std::size_t run = 0; run < size; ++run) {
+    starts_.push_back(run * all / size);
+    for (std::size_t i = starts_[run]; i < (run + 1) * all / size; ++i) {
+      chain_.elements[run] += chain.elements[i];
+      chain_.backward[run] += chain.backward[i];
+    }
+  }
+  starts_.push_back(all);
   prices_.resize(ways.size() * size * (size + 1));
   for (std::size_t begin = 0; begin < size; ++begin) {
     double elements = 0;
     for (std::size_t end = begin + 1; end <= size; ++end) {
-      elements += chain.elements[end - 1];
+      elements += chain_.elements[end - 1];
       for (std::size_t way = 0; way < ways.size(); ++way) {
         prices_[index(way, begin, end)] = ways[way](elements);
       }
@@ -179,10 +192,28 @@ PricedChain::PricedChain(const Chain& chain, std::span<const GroupCosts> ways)
   }
 }
 
+Groups PricedChain::expand(Groups groups) const {
+  for (Group& g : groups) g = {starts_[g.begin], starts_[g.end], g.way};
+  return groups;
+}
+
 Groups merge_exactly(const PricedChain& priced, std::size_t count,
                      bool select_beside) {
-  if (priced.chain().elements.empty()) return {};
-  return ExactMerge(priced, count, select_beside).solve();
+  const Chain& whole = priced.whole();
+  if (whole.elements.empty()) return {};
+  Groups best = priced.expand(ExactMerge(priced, count, select_beside).solve());
+  if (whole.elements.size() <= PricedChain::kMost) return best;
+  const auto ways = priced.ways().first(count);
+  for (std::size_t way = 0; way < count; ++way) {
+    for (Groups groups : {each_alone(whole), all_together(whole)}) {
+      for (Group& g : groups) g.way = way;
+      if (end_of(whole, groups, ways, select_beside) <
+          end_of(whole, best, ways, select_beside)) {
+        best = std::move(groups);
+      }
+    }
+  }
+  return best;
 }
 
 Groups merge_exactly(const Chain& chain, std::span<const GroupCosts> ways,

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kWhere = "network";
+constexpr std::string_view kNetworkFile = "network";
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<long>(values.size() / 2);
@@ -29,7 +29,7 @@ Network fit(const Json& times) {
   };
   std::vector<Point> points;
   for (const Json& t : times) {
-    const FieldsOf fields{kWhere, concat("time ", points.size()), t};
+    const FieldsOf fields{kNetworkFile, concat("time ", points.size()), t};
     fields.check({"bytes", "seconds"});
     points.push_back({fields.number("bytes"), fields.number("seconds")});
   }
@@ -52,8 +52,8 @@ Network fit(const Json& times) {
 }  // namespace
 
 Topology network_from_json(std::string_view text) {
-  const Json json = parse_checked(kWhere, text);
-  const FieldsOf fields{kWhere, "a network", json};
+  const Json json = parse_checked(kNetworkFile, text);
+  const FieldsOf fields{kNetworkFile, "a network", json};
   check_format(fields, "as sluice probe writes it");
   fields.check({"format", "engine", "network", "workers", "hosts", "alpha",
                 "beta", "times", "machine", "pairs", "ring", "allreduce",
@@ -69,7 +69,7 @@ Topology network_from_json(std::string_view text) {
     out.between = {fields.number("alpha"), fields.number("beta")};
   }
   if (fields.has("machine")) {
-    const FieldsOf machine{kWhere, "the machine", json["machine"]};
+    const FieldsOf machine{kNetworkFile, "the machine", json["machine"]};
     machine.check({"ranks", "alpha", "beta"});
     out.per_machine = static_cast<double>(machine.count("ranks"));
     out.inside = {machine.number("alpha"), machine.number("beta")};
@@ -78,7 +78,7 @@ Topology network_from_json(std::string_view text) {
 }
 
 Topology read_network(const std::string& path) {
-  return network_from_json(read_text_file(kWhere, path));
+  return network_from_json(read_text_file(kNetworkFile, path));
 }
 
 }  // namespace sluice

@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "sluice/plan/chain.h"
 #include "sluice/plan/simulate.h"
@@ -26,6 +27,18 @@ std::optional<double> within(const Way& way, double sparse, double bytes,
   return low;
 }
 
+// Every size; of very many, every so many.
+std::vector<std::size_t> tried(const std::set<std::size_t>& sizes) {
+  constexpr std::size_t kMost = 128;
+  const std::size_t stride = 1 + (sizes.size() - 1) / kMost;
+  std::vector<std::size_t> out;
+  std::size_t i = 0;
+  for (const std::size_t size : sizes) {
+    if (i++ % stride == 0) out.push_back(size);
+  }
+  return out;
+}
+
 }  // namespace
 
 Plan AdtopkPartial::plan(const Job& job) const {
@@ -45,7 +58,7 @@ Plan AdtopkPartial::plan(const Job& job) const {
   Plan best;
   double least = std::numeric_limits<double>::infinity();
   double small = 0;
-  for (const std::size_t size : sizes) {
+  for (const std::size_t size : tried(sizes)) {
     for (std::size_t t = 0; t < grouped.size(); ++t) {
       if (!grouped[t] || job.profile.tensors[t].elements > size) continue;
       grouped[t] = false;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kWhere = "profile";
+constexpr std::string_view kProfileFile = "profile";
 constexpr std::string_view kStages[] = {"select", "encode", "decode",
                                         "merge",  "apply",  "sum"};
 
@@ -29,7 +29,7 @@ std::size_t product(const std::vector<std::size_t>& shape) {
 }
 
 TensorProfile tensor_from(const Json& json, std::size_t number) {
-  FieldsOf fields{kWhere, concat("tensor ", number), json};
+  FieldsOf fields{kProfileFile, concat("tensor ", number), json};
   fields.check({"name", "elements", "shape", "backward", "spread"});
   TensorProfile t;
   t.name = fields.text("name");
@@ -49,7 +49,7 @@ TensorProfile tensor_from(const Json& json, std::size_t number) {
 }
 
 StageCost cost_from(const Json& json, std::size_t number) {
-  const FieldsOf fields{kWhere, concat("cost ", number), json};
+  const FieldsOf fields{kProfileFile, concat("cost ", number), json};
   fields.check({"what", "method", "device", "points"});
   StageCost cost;
   cost.what = fields.text("what");
@@ -204,8 +204,8 @@ std::string to_json(const Profile& profile) {
 }
 
 Profile profile_from_json(std::string_view text) {
-  const Json json = parse_checked(kWhere, text);
-  const FieldsOf fields{kWhere, "a profile", json};
+  const Json json = parse_checked(kProfileFile, text);
+  const FieldsOf fields{kProfileFile, "a profile", json};
   check_format(fields,
                "with model, forward, tensors and costs; docs/plans.md "
                "has one to start from");
@@ -228,7 +228,7 @@ Profile profile_from_json(std::string_view text) {
 }
 
 Profile read_profile(const std::string& path) {
-  return profile_from_json(read_text_file(kWhere, path));
+  return profile_from_json(read_text_file(kProfileFile, path));
 }
 
 }  // namespace sluice

@@ -308,7 +308,7 @@ class BadInput(PlanTest):
 
     def test_options(self):
         cases = {
-            "--workers": {"0": ("workers", "at least 1", "0"), "-1": "-1", "abc": "abc", "1.5": "1.5"},
+            "--workers": {"0": ("workers", "from 1 to 2^31", "0"), "5000000000": "from 1 to 2^31", "-1": "-1", "abc": "abc", "1.5": "1.5"},
             "--sparsifier": {"nope": ("no sparsifier 'nope'", "known:")},
             "--collective": {"nope": ("no collective 'nope'", "known:")},
             "--dense-collective": {"allgather": ("sums vectors", "dense-bf16"), "nope": "no collective 'nope'"},

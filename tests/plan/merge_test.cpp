@@ -148,6 +148,25 @@ TEST(Merge, FindsTheBestWayOfEveryGroup) {
   }
 }
 
+// Far more than a table of all groups could hold.
+TEST(Merge, TakesLongChains) {
+  std::mt19937 random(4);
+  Chain chain = random_chain(random, 20000);
+  for (double& seconds : chain.backward) seconds *= 1e-3;
+  const GroupCosts ways[] = {omgs_costs(4, 0.001)};
+  const Groups best = merge_exactly(chain, ways, true);
+  std::size_t next = 0;
+  for (const Group& g : best) {
+    EXPECT_EQ(g.begin, next);
+    EXPECT_GT(g.end, g.begin);
+    next = g.end;
+  }
+  EXPECT_EQ(next, chain.elements.size());
+  const double end = end_of(chain, best, ways, true);
+  EXPECT_LE(end, end_of(chain, each_alone(chain), ways, true));
+  EXPECT_LE(end, end_of(chain, all_together(chain), ways, true));
+}
+
 // One link of latency 1 and no rate: by hand.
 TEST(Merge, MgwfbpMergesWhileTheLinkIsBusy) {
   const GroupCosts cost = [](double x) { return GroupCost{5, 1 + x}; };

@@ -20,23 +20,25 @@ std::vector<std::vector<std::size_t>> tensors_of(const Plan& plan) {
   return out;
 }
 
-using Groups = std::vector<std::vector<std::size_t>>;
+using TensorGroups = std::vector<std::vector<std::size_t>>;
 
 TEST(Plan, GroupsInTheOrderOfBackward) {
   EXPECT_EQ(tensors_of(make_plan("layerwise", input())),
-            (Groups{{2}, {0}, {3, 1}}));
-  EXPECT_EQ(tensors_of(make_plan("single", input())), (Groups{{2, 0}, {3, 1}}));
+            (TensorGroups{{2}, {0}, {3, 1}}));
+  EXPECT_EQ(tensors_of(make_plan("single", input())),
+            (TensorGroups{{2, 0}, {3, 1}}));
   EXPECT_EQ(tensors_of(make_plan("size=1k", input())),
-            (Groups{{2}, {0}, {3, 1}}));
+            (TensorGroups{{2}, {0}, {3, 1}}));
   EXPECT_EQ(tensors_of(make_plan("size=1200", input())),
-            (Groups{{2, 0}, {3, 1}}));
+            (TensorGroups{{2, 0}, {3, 1}}));
   PlanInput dense = input();
   dense.sparse.sparsifier = "none";
   EXPECT_EQ(tensors_of(make_plan("layerwise", dense)),
-            (Groups{{3}, {2}, {1}, {0}}));
-  EXPECT_EQ(tensors_of(make_plan("size=100", dense)), (Groups{{3, 2}, {1, 0}}));
+            (TensorGroups{{3}, {2}, {1}, {0}}));
+  EXPECT_EQ(tensors_of(make_plan("size=100", dense)),
+            (TensorGroups{{3, 2}, {1, 0}}));
   EXPECT_EQ(tensors_of(make_plan("size=80", dense)),
-            (Groups{{3}, {2}, {1, 0}}));
+            (TensorGroups{{3}, {2}, {1, 0}}));
   EXPECT_EQ(make_plan("single", dense).buckets[0].collective, "dense");
 }
 
@@ -68,7 +70,8 @@ TEST(Plan, NamesTensors) {
   // The same in a model that has them in another order.
   const std::vector<std::string> other = {"b.bias", "b.weight", "a.bias",
                                           "a.weight"};
-  EXPECT_EQ(tensors_of(plan_from_json(json, other)), (Groups{{1, 3}, {0, 2}}));
+  EXPECT_EQ(tensors_of(plan_from_json(json, other)),
+            (TensorGroups{{1, 3}, {0, 2}}));
 }
 
 TEST(BucketDensity, FollowsTheScheduleOrScalesItsOwn) {

@@ -128,8 +128,8 @@ TEST(Simulate, RefusesJobsThatMakeNoSense) {
   };
   EXPECT_EQ(why([](Job&) {}), "nothing");
   EXPECT_EQ(why([](Job& j) { j.ranks = 0; }),
-            "[plan] the number of workers must be a whole number, at least 1, "
-            "got 0");
+            "[plan] the number of workers must be a whole number from 1 to "
+            "2^31, got 0");
   EXPECT_EQ(why([](Job& j) { j.density = 0; }),
             "[plan] density must be above 0 and at most 1, got 0");
   EXPECT_EQ(why([](Job& j) { j.network.between.beta = -1; }),
