@@ -14,7 +14,7 @@ class AutoPlanner final : public Planner {
       "the shortest simulated step over all of these, dense and dense-bf16 "
       "included";
   struct Params {
-    bool lower = true;
+    bool lower = false;
   };
   static ParamList list(Params& p) {
     return {{"lower", &p.lower,

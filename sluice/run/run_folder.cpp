@@ -25,8 +25,9 @@ std::string default_folder(const TrainConfig& config) {
 
 // Only what a run makes; whatever else is in there is not ours.
 void remove_run(const std::string& path) {
-  for (const char* name : {"config.json", "plan.json", "metrics.jsonl",
-                           "trace.json", "profile.json", "summary.json", "checkpoints"}) {
+  for (const char* name :
+       {"config.json", "plan.json", "metrics.jsonl", "trace.json",
+        "profile.json", "summary.json", "checkpoints"}) {
     fs::remove_all(path + "/" + name);
   }
   for (const auto& entry : fs::directory_iterator(path)) {

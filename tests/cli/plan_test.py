@@ -6,6 +6,7 @@ Run as: python3 tests/cli/plan_test.py PATH_TO_SLUICE [unittest options]
 
 import json
 import xml.dom.minidom
+from pathlib import Path
 
 from harness import CliTest, main
 
@@ -330,6 +331,18 @@ class BadInput(PlanTest):
 
     def test_out_that_cannot_be_written(self):
         self.fails("plan", "make", *self.job, "--out", self.folder / "no" / "plan.json", says="no/plan.json")
+
+
+class Profiles(CliTest):
+    def test_those_that_are_here_can_be_planned_with(self):
+        files = sorted((Path(__file__).parents[2] / "benchmarks" / "profiles").glob("*.json"))
+        self.assertGreaterEqual(len(files), 4)
+        for file in files:
+            rows = self.json("plan", "simulate", "--profile", file, "--device", "cuda", "--net", "20us,10Gbit",
+                             "--workers", 16, "--planners", "auto,single")
+            steps = {(row["method"], row["planner"]): row["iteration"] for row in rows}
+            dense = min(step for (method, _), step in steps.items() if method != "topk")
+            self.assertLess(steps["topk", "auto"], dense, file.name)
 
 
 if __name__ == "__main__":

@@ -71,6 +71,7 @@ Job job_of(const TrainConfig& c, const PlannedModel& planned,
   job.ranks = static_cast<double>(site.ranks);
   job.collectives = collective_costs();
   job.device = parse_device(c.device).is_cpu ? "cpu" : "cuda";
+  job.streams.select_beside = site.spare_cores || job.device == "cuda";
   const PlanInput input = plan_input(c, planned);
   job.sparse = input.sparse;
   job.dense_collective = input.dense_collective;

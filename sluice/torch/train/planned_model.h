@@ -31,6 +31,8 @@ struct PlannedModel {
 struct PlanSite {
   std::size_t ranks = 1;
   Network network;
+  // Whether what is not computed has cores of its own to run on.
+  bool spare_cores = true;
 };
 
 // Throws std::invalid_argument, or std::runtime_error for files.

@@ -138,7 +138,9 @@ PlanSite Session::site() const {
       config.network != "nominal" && config.network != "measured";
   const Link numbers =
       parse_link(given ? config.network : nominal_network(config, comm));
-  return {comm.size(), {numbers.alpha, numbers.beta}};
+  const bool spare = threads * comm.local_size() <
+                     std::max(1U, std::thread::hardware_concurrency());
+  return {comm.size(), {numbers.alpha, numbers.beta}, spare};
 }
 
 std::string_view Session::gpu_link() const {

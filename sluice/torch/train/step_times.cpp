@@ -3,19 +3,24 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace sluice {
 namespace {
 
 struct Summed {
-  double median = 0;
+  double mean = 0;
   double spread = 0;
 };
 
+// Means, since those of all tensors together are to be that of the whole pass;
+// medians of parts add up to less.
 Summed sum_up(std::vector<double> seconds) {
   std::sort(seconds.begin(), seconds.end());
   const std::size_t n = seconds.size();
-  return {seconds[n / 2], seconds[n - 1 - n / 4] - seconds[n / 4]};
+  return {std::accumulate(seconds.begin(), seconds.end(), 0.0) /
+              static_cast<double>(n),
+          seconds[n - 1 - n / 4] - seconds[n / 4]};
 }
 
 }  // namespace
@@ -81,23 +86,34 @@ std::vector<double> StepTimes::Step::backward_seconds() const {
   return out;
 }
 
-Profile StepTimes::profile() const {
-  const auto over_steps = [&](auto&& seconds_of) {
-    std::vector<double> seconds;
-    for (const Step& step : steps_) seconds.push_back(seconds_of(step));
-    return sum_up(std::move(seconds));
-  };
+// Without the slowest tenth: something else had the machine.
+std::vector<const StepTimes::Step*> StepTimes::usual_steps() const {
   if (!steps_.empty() && steps_.back().end.event) {
     steps_.back().end.event->synchronize();
   }
+  std::vector<const Step*> steps;
+  for (const Step& step : steps_) steps.push_back(&step);
+  std::sort(steps.begin(), steps.end(), [](const Step* a, const Step* b) {
+    return a->begin.until(a->end) < b->begin.until(b->end);
+  });
+  steps.resize(steps.size() - steps.size() / 10);
+  return steps;
+}
+
+Profile StepTimes::profile() const {
+  const std::vector<const Step*> steps = usual_steps();
+  const auto over_steps = [&](auto&& seconds_of) {
+    std::vector<double> seconds;
+    for (const Step* step : steps) seconds.push_back(seconds_of(*step));
+    return sum_up(std::move(seconds));
+  };
   Profile out;
-  out.forward = over_steps([](const Step& s) {
-                  return s.begin.until(s.backward);
-                }).median;
+  out.forward =
+      over_steps([](const Step& s) { return s.begin.until(s.backward); }).mean;
   out.update =
-      over_steps([](const Step& s) { return s.update.until(s.end); }).median;
+      over_steps([](const Step& s) { return s.update.until(s.end); }).mean;
   std::vector<std::vector<double>> parts;
-  for (const Step& step : steps_) parts.push_back(step.backward_seconds());
+  for (const Step* step : steps) parts.push_back(step->backward_seconds());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     std::vector<double> seconds;
     for (const auto& part : parts) seconds.push_back(part[i]);
@@ -109,7 +125,7 @@ Profile StepTimes::profile() const {
     for (const std::int64_t d : tensor.sizes()) {
       t.shape.push_back(static_cast<std::size_t>(d));
     }
-    t.backward = summed.median;
+    t.backward = summed.mean;
     t.spread = summed.spread;
     out.tensors.push_back(std::move(t));
   }

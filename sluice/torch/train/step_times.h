@@ -33,8 +33,8 @@ class StepTimes {
 
   // Whether there is enough to tell.
   bool complete() const { return steps_.size() >= kLeast; }
-  // Medians over the steps, and how far apart their quartiles are. Waits for
-  // the device.
+  // Means over the steps, and how far apart their quartiles are. Waits for the
+  // device.
   Profile profile() const;
 
  private:
@@ -55,6 +55,7 @@ class StepTimes {
     std::vector<double> backward_seconds() const;
   };
   Mark mark() const;
+  std::vector<const Step*> usual_steps() const;
 
   NamedTensors parameters_;
   torch::Device device_;
