@@ -16,10 +16,10 @@
 namespace sluice {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Steady = std::chrono::steady_clock;
 
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+double since(Steady::time_point start) {
+  return std::chrono::duration<double>(Steady::now() - start).count();
 }
 
 }  // namespace
@@ -36,7 +36,7 @@ class GradientSync::Impl {
         buckets_(backend, std::move(tensors), options.treatments),
         network_(options.network) {
     buckets_.take(options_.plan);
-    context_.set_watch([this](Clock::time_point start) {
+    context_.set_watch([this](Steady::time_point start) {
       record("encode", exchanging_, start);
     });
     selector_ = std::thread([this] { loop(&Impl::select_all); });
@@ -72,7 +72,7 @@ class GradientSync::Impl {
     open_ = true;
     running_ = 2;
     ++round_;
-    began_ = Clock::now();
+    began_ = Steady::now();
     backend_.wait(*select_stream_, committed_);
     changed_.notify_all();
   }
@@ -90,7 +90,7 @@ class GradientSync::Impl {
   }
 
   SyncReport finish() {
-    const auto start = Clock::now();
+    const auto start = Steady::now();
     std::unique_lock lock(mutex_);
     expect(open_, "[sync] finish() needs a step that has begun");
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
@@ -192,7 +192,7 @@ class GradientSync::Impl {
   void select_all() {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
       if (!wait_for([&] { return buckets_[b].complete(); })) return;
-      const auto start = Clock::now();
+      const auto start = Steady::now();
       StepInfo info = step_;
       info.density = bucket_density(buckets_[b].plan(), densities_);
       buckets_[b].select(*select_stream_, info);
@@ -272,7 +272,7 @@ class GradientSync::Impl {
   }
 
   void exchange(std::size_t b) {
-    const auto start = Clock::now();
+    const auto start = Steady::now();
     exchanging_ = b;
     // Bucket by bucket in the step's number, so that ranks with another order
     // of buckets find each other out.
@@ -286,7 +286,7 @@ class GradientSync::Impl {
     report_.exchange_seconds += since(start);
     record("exchange", b, start);
     if (!buckets_[b].is_sparse()) return;
-    const auto exchanged = Clock::now();
+    const auto exchanged = Steady::now();
     buckets_[b].apply(context_, comm_.size());
     record("apply", b, exchanged);
     if (options_.link == nullptr) tell_applied(b);
@@ -336,7 +336,7 @@ class GradientSync::Impl {
         buckets_[b].roll_back(context_);
         continue;
       }
-      const auto start = Clock::now();
+      const auto start = Steady::now();
       buckets_[b].commit(context_, heard_.totals[b]);
       if (buckets_[b].is_sparse()) continue;
       record("apply", b, start);
@@ -381,9 +381,9 @@ class GradientSync::Impl {
   }
 
   void record(std::string_view what, std::size_t bucket,
-              Clock::time_point start) {
+              Steady::time_point start) {
     if (options_.trace == nullptr) return;
-    options_.trace->add({what, bucket, step_.step, start, Clock::now()});
+    options_.trace->add({what, bucket, step_.step, start, Steady::now()});
   }
 
   Communicator& comm_;
@@ -416,7 +416,7 @@ class GradientSync::Impl {
   std::size_t exchanging_ = 0;
   std::uint64_t note_ = 0;
   Event committed_;
-  Clock::time_point began_;
+  Steady::time_point began_;
   std::thread selector_;
   std::thread exchanger_;
 };

@@ -14,16 +14,6 @@
 
 namespace sluice {
 namespace cuda {
-namespace {
-
-cudaStream_t make_stream() {
-  cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-        "to make a stream");
-  return stream;
-}
-
-}  // namespace
 
 CudaStream::CudaStream() : handle(make_stream()), uploads(handle) {}
 

@@ -26,7 +26,12 @@ unsigned fitting_blocks(const void* kernel) {
   return static_cast<unsigned>(processors * std::max(each, 1));
 }
 
-namespace {
+cudaStream_t make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+        "to make a stream");
+  return stream;
+}
 
 cudaEvent_t make_event() {
   cudaEvent_t event = nullptr;
@@ -35,12 +40,9 @@ cudaEvent_t make_event() {
   return event;
 }
 
-}  // namespace
-
 SideStreams::SideStreams() : forked_(make_event()) {
   for (std::size_t i = 0; i < kSides; ++i) {
-    check(cudaStreamCreateWithFlags(&sides_[i], cudaStreamNonBlocking),
-          "to make a stream");
+    sides_[i] = make_stream();
     joined_[i] = make_event();
   }
 }
@@ -119,11 +121,24 @@ void Uploads::make_room(std::size_t bytes) {
   }
   if (at_ + bytes <= half_) return;
   at_ = 0;
-  // A graph writes where it reads, in the order of the stream.
-  if (is_captured()) return;
   check(cudaEventRecord(left_[current_], stream_), "to record an event");
   current_ = 1 - current_;
   check(cudaEventSynchronize(left_[current_]), "to wait for an event");
+}
+
+// Anywhere: each replay writes there before it reads, in the order of the
+// stream, and so does everything else that it runs between. Copies from the
+// host's half, which may be under way, are not touched.
+std::size_t Uploads::room_in_graph(std::size_t bytes) {
+  if (bytes > half_) {
+    throw std::runtime_error(
+        "[cuda] a pass must have run before it is captured: memory cannot grow "
+        "meanwhile");
+  }
+  if (graph_at_ + bytes > half_) graph_at_ = 0;
+  const std::size_t at = graph_at_;
+  graph_at_ += bytes;
+  return at;
 }
 
 bool Uploads::is_captured() const {
@@ -168,10 +183,15 @@ void Uploads::copy(std::span<const Part> parts, std::span<std::byte*> places) {
   };
   std::size_t bytes = 0;
   for (const Part& part : parts) bytes += room(part);
-  make_room(std::max(bytes, kAlign));
-  const std::size_t begin = static_cast<std::size_t>(current_) * half_ + at_;
-  at_ += bytes;
   const bool captured = is_captured();
+  std::size_t begin = 0;
+  if (captured) {
+    begin = room_in_graph(bytes);
+  } else {
+    make_room(std::max(bytes, kAlign));
+    begin = static_cast<std::size_t>(current_) * half_ + at_;
+    at_ += bytes;
+  }
   std::size_t at = begin;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     places[i] = device_ + at;

@@ -46,6 +46,10 @@ void launch_together(const char* what, cudaStream_t stream, dim3 blocks,
   check(cudaLaunchKernelEx(&config, kernel, args), what);
 }
 
+// One that waits for no other, and an event that takes no time.
+cudaStream_t make_stream();
+cudaEvent_t make_event();
+
 // As many blocks of a kernel as the device runs at once.
 unsigned fitting_blocks(const void* kernel);
 
@@ -134,11 +138,14 @@ class Uploads {
   static constexpr std::size_t kHalf = std::size_t{1} << 21;
   void make_room(std::size_t bytes);
   void grow(std::size_t bytes);
+  // Where so many bytes go of the graph that the stream is captured for.
+  std::size_t room_in_graph(std::size_t bytes);
   bool is_captured() const;
 
   cudaStream_t stream_;
   std::size_t half_ = 0;  // bytes of each half
   std::size_t at_ = 0;
+  std::size_t graph_at_ = 0;
   int current_ = 0;
   std::byte* host_ = nullptr;
   std::byte* device_ = nullptr;

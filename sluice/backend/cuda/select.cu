@@ -132,15 +132,6 @@ enum Rows : unsigned {
   kLong
 };
 
-bool is_in_quads(const float* p) {
-  return p != nullptr && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
-}
-
-bool is_held_tile(const SegmentTask& task) {
-  return is_tiled_in_quads(task) && is_in_quads(task.gradient) &&
-         is_in_quads(task.memory);
-}
-
 Rows rows_of(const Segment& s) {
   const std::uint64_t length = s.task.rows.length;
   switch (static_cast<Lists>(s.lists)) {

@@ -7,9 +7,14 @@
 
 namespace sluice::cuda {
 
-// Whether every row of every tile is whole quads.
-SLUICE_HD inline bool is_tiled_in_quads(const SegmentTask& task) {
-  return is_tiled(task) && task.rows.stride % 4 == 0;
+SLUICE_HD inline bool is_in_quads(const float* p) {
+  return p != nullptr && reinterpret_cast<std::uintptr_t>(p) % 16 == 0;
+}
+
+// Tiles every row of which is whole quads.
+SLUICE_HD inline bool is_held_tile(const SegmentTask& task) {
+  return is_tiled(task) && task.rows.stride % 4 == 0 &&
+         is_in_quads(task.gradient) && is_in_quads(task.memory);
 }
 
 // Where the quads of a tile stand in its tensor.

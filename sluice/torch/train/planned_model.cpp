@@ -97,29 +97,38 @@ std::string forecast_of(const Plan& plan, const Job& job) {
           : "");
 }
 
-Plan plan_of(const TrainConfig& c, PlannedModel& planned,
-             const PlanSite& site) {
-  if (c.plan.ends_with(".json")) {
-    const std::string problem = why_no_file(c.plan);
-    ensure(problem.empty(), "[train] the plan '", c.plan,
-           "' must be readable: ", problem);
-    return plan_from_json(read_text_file("train", c.plan), planned.names);
-  }
+// What planners make without costs.
+Plan simple_plan(const TrainConfig& c, const PlannedModel& planned) {
+  const bool goes_by_costs =
+      c.plan != "layerwise" && c.plan != "single" &&
+      std::ranges::any_of(planners(), [&](const PlannerEntry& entry) {
+        return c.plan.substr(0, c.plan.find(':')) == entry.name;
+      });
+  ensure(!goes_by_costs, "[train] --plan ", c.plan,
+         " goes by what a step takes: --costs RUN/profile.json, which a run "
+         "with --profile 20 writes");
+  return make_plan(c.plan, plan_input(c, planned));
+}
+
+Plan read_plan(const TrainConfig& c, const PlannedModel& planned) {
+  const std::string problem = why_no_file(c.plan);
+  ensure(problem.empty(), "[train] the plan '", c.plan,
+         "' must be readable: ", problem);
+  return plan_from_json(read_text_file("train", c.plan), planned.names);
+}
+
+// Sets the plan, and with costs what is expected of it.
+void set_plan(const TrainConfig& c, const PlanSite& site,
+              PlannedModel& planned) {
+  const bool read = c.plan.ends_with(".json");
+  if (read) planned.plan = read_plan(c, planned);
   if (c.costs.empty()) {
-    const bool goes_by_costs =
-        c.plan != "layerwise" && c.plan != "single" &&
-        std::ranges::any_of(planners(), [&](const PlannerEntry& entry) {
-          return c.plan.substr(0, c.plan.find(':')) == entry.name;
-        });
-    ensure(!goes_by_costs, "[train] --plan ", c.plan,
-           " goes by what a step takes: --costs RUN/profile.json, which a run "
-           "with --profile 20 writes");
-    return make_plan(c.plan, plan_input(c, planned));
+    if (!read) planned.plan = simple_plan(c, planned);
+    return;
   }
   const Job job = job_of(c, planned, site);
-  Plan plan = make_planner(c.plan)->make(job);
-  planned.forecast = forecast_of(plan, job);
-  return plan;
+  if (!read) planned.plan = make_planner(c.plan)->make(job);
+  planned.forecast = forecast_of(planned.plan, job);
 }
 
 void use_channels_last(const NamedTensors& parameters) {
@@ -160,7 +169,7 @@ PlannedModel make_planned_model(const TrainConfig& asked, const Input& input,
   exceptions.dense_below = static_cast<std::size_t>(config.dense_below);
   exceptions.dense_rank = static_cast<std::size_t>(config.dense_rank);
   planned.treatments = exceptions.resolve(planned.tensors);
-  planned.plan = plan_of(config, planned, site);
+  set_plan(config, site, planned);
   return planned;
 }
 

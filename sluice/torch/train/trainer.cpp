@@ -6,15 +6,13 @@
 #include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
 #include "sluice/run/checkpoint_store.h"
-#include "sluice/run/machine.h"
 #include "sluice/run/run_folder.h"
-#include "sluice/sync/stage_costs.h"
 #include "sluice/torch/train/device.h"
 #include "sluice/torch/train/evaluation.h"
 #include "sluice/torch/train/late_numbers.h"
+#include "sluice/torch/train/profiling.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/reporting.h"
-#include "sluice/torch/train/step_times.h"
 
 namespace sluice {
 namespace {
@@ -48,33 +46,6 @@ struct Outcome {
   std::optional<LateNumbers> late;
 };
 
-// Of this model on this machine: what was seen of its steps, and what the
-// stages of its buckets take.
-Profile profile_of(const StepTimes& times, const Session& session) {
-  const TrainConfig& config = session.config;
-  Profile out = times.profile();
-  out.model = config.model;
-  const torch::Device& device = session.device;
-  out.machine = device.is_cpu() ? concat(processor_name(), ", ",
-                                         session.threads, " threads")
-                                : cuda_name(device.index());
-  out.date = today();
-  CostQuery query;
-  query.density = config.density;
-  query.sparsifiers = {"topk", "adtopk"};
-  const std::string name =
-      config.sparsifier.substr(0, config.sparsifier.find(':'));
-  if (name != "none" && name != "topk" && name != "adtopk") {
-    query.sparsifiers.push_back(config.sparsifier);
-  }
-  const bool host = session.backend->is_host();
-  query.largest = std::size_t{1} << (host ? 23 : 26);
-  query.device = host ? "cpu" : "cuda";
-  const auto clock = host ? make_cpu_clock(session.threads) : make_cuda_clock();
-  out.costs = measure_costs(*session.backend, *clock, query);
-  return out;
-}
-
 // The loop of training steps, and what is due between them.
 class Trainer {
  public:
@@ -101,8 +72,6 @@ class Trainer {
   void save();
   void check_folder();
   [[noreturn]] void rescue();
-  void watch_step();
-  void write_profile();
   TrainSummary finish();
   std::string how_to_go_on() const;
 
@@ -114,7 +83,7 @@ class Trainer {
   const TrainConfig& config_ = session_.config;
   std::optional<Reporting> reporting_;
   StepRange traced_;
-  StepTimes times_;
+  Profiling profiling_;
   std::optional<Outcome> unread_;  // of the last step, on a device
   std::uint64_t note_ = 0;         // of this step, to all ranks
   bool stopping_ = false;
@@ -135,8 +104,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
       session_(config, comm, saved_ ? &saved_->model : nullptr,
                options.as_device),
       traced_(parse_step_range(config.trace)),
-      times_(session_.model.parameters, session_.device,
-             static_cast<std::size_t>(config.profile)) {
+      profiling_(session_) {
   const auto on_all = [&](auto&& part) {
     agree(comm, "start", progress_.done, problem_of(part));
   };
@@ -222,7 +190,7 @@ void Trainer::step() {
   session_.trace.turn(traced_.has(progress_.done + 1));
   Outcome outcome;
   outcome.step = progress_.done + 1;
-  watch_step();
+  profiling_.begin_step();
   run_passes(outcome);
   if (config_.clip_local > 0) clip(config_.clip_local);
   SyncReport report = session_.adapter->finish();
@@ -275,39 +243,8 @@ void Trainer::backward(const torch::Tensor& loss, bool last) {
     }
     if (config_.clip_local <= 0) session_.adapter->begin();
   }
-  if (last) times_.begin_backward();
+  if (last) profiling_.times().begin_backward();
   loss.backward();
-}
-
-// Of the first rank: gradients come alike everywhere.
-void Trainer::watch_step() {
-  if (config_.profile == 0 || !session_.is_first()) return;
-  if (times_.begin()) {
-    session_.adapter->watch([&](std::size_t i) { times_.ready(i); });
-  } else {
-    session_.adapter->watch({});
-  }
-}
-
-void Trainer::write_profile() {
-  if (config_.profile == 0) return;
-  const std::string path = config_.out + "/profile.json";
-  std::string problem;
-  session_.at_files(path, [&] {
-    if (!session_.is_first()) return;
-    if (!times_.complete()) {
-      reporting_->say(
-          "there is no profile.json: it takes eight steps or more, each with "
-          "gradients of all tensors, and no --clip-local");
-      return;
-    }
-    problem = problem_of([&] {
-      write_text(path, to_json(profile_of(times_, session_)));
-      reporting_->say(concat("what a step takes is in ", path,
-                             ": go by it with --costs ", path));
-    });
-  });
-  agree(session_.comm, "profile", progress_.done, problem);
 }
 
 void Trainer::clip(double most) {
@@ -339,9 +276,9 @@ void Trainer::apply(const SyncReport& report, Outcome& outcome) {
     outcome.sums = torch::cat({outcome.sums, skip});
   }
   if (config_.clip > 0) clip(config_.clip);
-  times_.begin_update();
+  profiling_.times().begin_update();
   session_.optimizer->step(session_.rate(), skip);
-  times_.end();
+  profiling_.times().end();
   session_.record("optimizer", start);
 }
 
@@ -479,7 +416,8 @@ void Trainer::rescue() {
 }
 
 TrainSummary Trainer::finish() {
-  write_profile();
+  const std::string profile = profiling_.finish();
+  if (!profile.empty()) reporting_->say(profile);
   const TrainSummary summary =
       reporting_->finish(stopping_ && progress_.done < session_.total);
   std::string problem = reporting_->problem();
