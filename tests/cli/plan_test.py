@@ -342,6 +342,8 @@ class Profiles(CliTest):
                              "--workers", 16, "--planners", "auto,single")
             steps = {(row["method"], row["planner"]): row["iteration"] for row in rows}
             dense = min(step for (method, _), step in steps.items() if method != "topk")
+            advice = self.json("advise", "--profile", file, "--device", "cuda", "--net", "20us,10Gbit", "--workers", 16)
+            self.assertIn("--device cuda", advice["commands"][-1])
             self.assertLess(steps["topk", "auto"], dense, file.name)
 
 

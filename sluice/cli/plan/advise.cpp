@@ -54,8 +54,9 @@ const Json* best_sparse(const std::vector<Json>& rows) {
 
 std::vector<std::string> commands(const Options& o, const Job& job,
                                   const Json* sparse) {
-  const std::string train = fmt::format("sluice train --model {} --workers {}",
-                                        job.profile.model, job.ranks);
+  const std::string train = fmt::format(
+      "sluice train --model {} --workers {}{}", job.profile.model, job.ranks,
+      job.device == "cpu" ? "" : " --device " + job.device);
   if (sparse == nullptr) {
     return {train + " --sparsifier none --dense-collective dense-bf16"};
   }
