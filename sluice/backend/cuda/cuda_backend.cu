@@ -29,6 +29,7 @@ namespace {
 using cuda::as_cuda;
 using cuda::check;
 using cuda::CudaStream;
+using cuda::make_event;
 
 // Things that were used and may be used again.
 template <class T>
@@ -104,13 +105,6 @@ class CudaEvent : public Event::State {
  private:
   cudaEvent_t event_;
 };
-
-cudaEvent_t make_event() {
-  cudaEvent_t event = nullptr;
-  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
-        "to make an event");
-  return event;
-}
 
 class PooledEvent final : public CudaEvent {
  public:
