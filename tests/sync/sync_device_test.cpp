@@ -91,11 +91,8 @@ TEST(SyncOnADevice, BalancedStaysOnDevicesThatHaveALink) {
     DeviceGradients device(*backend);
     GradientSync sync(*ranks[r], *backend, kTensors, options);
     for (std::uint64_t step = 0; step < 3; ++step) {
-      device.set(gradients_of(r, step));
       const std::uint64_t bytes = log.bytes_out;
-      sync.begin(step);
-      device.announce_all(sync);
-      sync.finish();
+      device.run(sync, step, gradients_of(r, step));
       EXPECT_LT(log.bytes_out - bytes, 600 * options.plan.buckets.size());
     }
   });
