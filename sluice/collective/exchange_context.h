@@ -55,7 +55,21 @@ class ExchangeContext {
   Stream& stream() { return *stream_; }
   ListCoder& coder() { return coder_; }
   // By which devices reach each other; null where all goes through the host.
-  DeviceLink* link() { return link_; }
+  DeviceLink* link() { return linked_ ? link_ : nullptr; }
+  // For as long as it lives there is none: links are between all ranks, and a
+  // group of them must do without.
+  class Unlinked {
+   public:
+    explicit Unlinked(ExchangeContext& context) : context_(context) {
+      context_.linked_ = false;
+    }
+    ~Unlinked() { context_.linked_ = true; }
+    Unlinked(const Unlinked&) = delete;
+    Unlinked& operator=(const Unlinked&) = delete;
+
+   private:
+    ExchangeContext& context_;
+  };
   // Blocks the host until the stream has come so far. Throws CommError if ranks
   // are lost that a link needs for it.
   void wait();
@@ -110,6 +124,7 @@ class ExchangeContext {
 
   Backend& device_;
   DeviceLink* link_;
+  bool linked_ = true;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<Backend> own_host_;  // unless the device is one
   Backend& host_;

@@ -1,16 +1,13 @@
 #include "sluice/comm/communicator.h"
 
-#include <signal.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstring>
 #include <exception>
 #include <mutex>
 #include <thread>
 
+#include "sluice/comm/wait_note.h"
 #include "sluice/core/checksum.h"
 #include "sluice/core/ensure.h"
 
@@ -72,47 +69,7 @@ bool is_sound(const FrameHeader& header, const Frame& frame) {
          header.checksum == checksum_of(header, frame.payload());
 }
 
-// What the process waits for or has failed with, where a signal handler can
-// read it: one of two texts is always whole. Of ranks that are threads, the
-// last one's.
-struct WaitNote {
-  char text[2][512] = {};
-  std::atomic<int> current{0};
-  std::atomic<bool> wanted{false};
-  std::mutex mutex;  // between writers
-
-  void set(const std::string& what) {
-    const std::lock_guard lock(mutex);
-    const int next = 1 - current.load();
-    const std::size_t size = std::min(what.size(), sizeof(text[0]) - 1);
-    std::memcpy(text[next], what.data(), size);
-    text[next][size] = '\0';
-    if (size < what.size()) text[next][size - 1] = '\n';
-    current.store(next);
-  }
-};
-WaitNote wait_note;
-
-void on_sigterm(int number) {
-  const char* text = wait_note.text[wait_note.current.load()];
-  if (text[0] != '\0') {
-    // Nothing to do about a failed write on the way out.
-    [[maybe_unused]] const ssize_t written =
-        write(STDERR_FILENO, text, std::strlen(text));
-  }
-  signal(number, SIG_DFL);
-  raise(number);
-}
-
 }  // namespace
-
-void report_waits_on_sigterm() {
-  struct sigaction there = {};
-  sigaction(SIGTERM, nullptr, &there);
-  if (there.sa_handler != SIG_DFL) return;
-  wait_note.wanted = true;
-  signal(SIGTERM, on_sigterm);
-}
 
 Communicator::Communicator(std::unique_ptr<Engine> engine)
     : engine_(std::move(engine)),
@@ -122,6 +79,19 @@ Communicator::Communicator(std::unique_ptr<Engine> engine)
   // Whether a rank comes to listen depends on the others, and a step must not
   // allocate.
   for (auto& heard : heard_) heard.reserve(kHeardAhead);
+}
+
+Communicator::Group::Group(Communicator& comm,
+                           std::span<const std::size_t> members)
+    : comm_(comm) {
+  expect(comm.members_.empty(), "[comm] a group cannot be made inside another");
+  const auto own = std::ranges::find(members, comm.self());
+  expect(own != members.end() && std::ranges::is_sorted(members) &&
+             members.back() < comm.world(),
+         "[comm] a group must have ranks in order, rank ", comm.self(),
+         " among them, all below ", comm.world());
+  comm.members_ = members;
+  comm.place_ = static_cast<std::size_t>(own - members.begin());
 }
 
 void Communicator::begin(std::string_view operation, std::uint64_t step) {
@@ -170,7 +140,7 @@ void Communicator::send(std::size_t peer, std::uint32_t phase, Frame& frame) {
       header.epoch == epoch_ && header.step == step_ && header.phase == phase,
       "[", operation_, "] a frame of phase ", header.phase,
       " must not be sent again in phase ", phase, "; copy it");
-  post(peer, frame);
+  post(in_world(peer), frame);
 }
 
 void Communicator::send(std::size_t peer, std::uint32_t phase,
@@ -222,8 +192,8 @@ bool Communicator::next_frame(std::size_t peer) {
 // Takes what has come from all ranks; data are kept for whoever asks for them.
 void Communicator::listen() {
   Frame frame;
-  for (std::size_t r = 0; r < size(); ++r) {
-    while (r != rank() && engine_->poll(r, frame)) {
+  for (std::size_t r = 0; r < world(); ++r) {
+    while (r != self() && engine_->poll(r, frame)) {
       traffic_.bytes_received += frame.bytes().size();
       if (!take_news(r, frame)) heard_[r].push(std::move(frame));
     }
@@ -244,11 +214,11 @@ bool Communicator::late() {
 
 void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
   if (next_frame(peer)) return;
-  if (wait_note.wanted) {
-    wait_note.set(concat("[", operation_, "] rank ", rank(),
-                         " was told to stop (SIGTERM) while it waited for ",
-                         "rank ", peer, " in ", place(step_), " phase ", phase,
-                         "\n"));
+  if (wait_note().wanted()) {
+    wait_note().set(concat("[", operation_, "] rank ", self(),
+                           " was told to stop (SIGTERM) while it waited for ",
+                           "rank ", peer, " in ", place(step_), " phase ",
+                           phase, "\n"));
   }
   looked_ = now();
   listen_at_ = looked_ + kListen;
@@ -256,7 +226,7 @@ void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
     if (late()) give_up_on(peer, concat(" phase ", phase));
     engine_->idle(std::min(deadline_, listen_at_));
   } while (!next_frame(peer));
-  if (wait_note.wanted) wait_note.set("");
+  if (wait_note().wanted()) wait_note().set("");
 }
 
 std::span<const std::byte> Communicator::receive(std::size_t peer,
@@ -264,22 +234,23 @@ std::span<const std::byte> Communicator::receive(std::size_t peer,
   return receive_frame(peer, phase).payload();
 }
 
-Frame Communicator::receive_frame(std::size_t peer, std::uint32_t phase) {
+Frame Communicator::receive_frame(std::size_t member, std::uint32_t phase) {
+  const std::size_t peer = in_world(member);
   wait_for(peer, phase);
   Frame& frame = current_[peer];
   const FrameHeader header = header_of(frame);
   if (!is_sound(header, frame)) {
-    reject(peer, "a frame that is not as it was sent");
+    refuse(peer, "a frame that is not as it was sent");
   }
   if (header.epoch > epoch_) {
     // The peer has started over; so must we, and then this frame is due.
     early_[peer] = true;
-    fail(peer, concat("[", operation_, "] rank ", rank(), " in ", place(step_),
+    fail(peer, concat("[", operation_, "] rank ", self(), " in ", place(step_),
                       ": rank ", peer, " has started over with epoch ",
                       header.epoch, "; rebuild() to follow it"));
   }
   if (header.step != step_ || header.phase != phase) {
-    reject(peer,
+    refuse(peer,
            concat(place(header.step), " phase ", header.phase, " where ",
                   place(step_), " phase ", phase,
                   " was due; do all ranks run the same program and plan?"));
@@ -290,6 +261,7 @@ Frame Communicator::receive_frame(std::size_t peer, std::uint32_t phase) {
 }
 
 bool Communicator::native_sum(std::span<const float> in, std::span<float> out) {
+  if (!members_.empty()) return false;
   looked_ = now();
   listen_at_ = looked_ + kListen;
   const Engine::Native done = engine_->sum(in, out, [this] { return late(); });
@@ -299,21 +271,22 @@ bool Communicator::native_sum(std::span<const float> in, std::span<float> out) {
     give_up(" inside the engine's own all-reduce");
   }
   const std::uint64_t bytes =
-      2 * in.size_bytes() * (size() - 1) / std::max<std::size_t>(size(), 1);
+      2 * in.size_bytes() * (world() - 1) / std::max<std::size_t>(world(), 1);
   traffic_.bytes_sent += bytes;
   traffic_.bytes_received += bytes;
-  traffic_.messages_sent += 2 * (size() - 1);
+  traffic_.messages_sent += 2 * (world() - 1);
   return true;
 }
 
 void Communicator::wait_until(const std::function<bool()>& done,
                               const std::string& where) {
   if (done()) return;
-  if (wait_note.wanted) {
-    wait_note.set(concat("[", operation_, "] rank ", rank(),
-                         " was told to stop (SIGTERM) while it waited for all "
-                         "others in ",
-                         place(step_), where, "\n"));
+  if (wait_note().wanted()) {
+    wait_note().set(
+        concat("[", operation_, "] rank ", self(),
+               " was told to stop (SIGTERM) while it waited for all "
+               "others in ",
+               place(step_), where, "\n"));
   }
   const auto start = now();
   looked_ = start;
@@ -328,7 +301,7 @@ void Communicator::wait_until(const std::function<bool()>& done,
                     std::clamp((now() - start) / 256, kShortNap, kLongNap));
     }
   } while (!done());
-  if (wait_note.wanted) wait_note.set("");
+  if (wait_note().wanted()) wait_note().set("");
 }
 
 void Communicator::give_up(const std::string& where) {
@@ -353,7 +326,7 @@ void Communicator::barrier(std::uint64_t step) {
 void Communicator::rebuild() {
   ++epoch_;
   engine_->rebuild();
-  if (wait_note.wanted) wait_note.set("");
+  if (wait_note().wanted()) wait_note().set("");
   failure_.reset();
   complaints_.clear();
   last_word_ = {};
@@ -366,10 +339,14 @@ void Communicator::finish() {
 }
 
 void Communicator::reject(std::size_t peer, const std::string& why) {
+  refuse(in_world(peer), why);
+}
+
+void Communicator::refuse(std::size_t peer, const std::string& why) {
   const std::string what =
-      concat("[", operation_, "] rank ", rank(), " got from rank ", peer,
+      concat("[", operation_, "] rank ", self(), " got from rank ", peer,
              " in ", place(step_), ": ", why);
-  tell_others(Kind::kAbort, {rank(), peer}, what);
+  tell_others(Kind::kAbort, {self(), peer}, what);
   fail(peer, what);
 }
 
@@ -380,8 +357,8 @@ void Communicator::abandon(std::string_view operation, std::uint64_t step,
 }
 
 void Communicator::abandon(const std::string& why) {
-  tell_others(Kind::kAbort, {rank(), rank()}, why);
-  fail(rank(), why);
+  tell_others(Kind::kAbort, {self(), self()}, why);
+  fail(self(), why);
 }
 
 // Stands for whatever phase its receiver waits for.
@@ -391,8 +368,8 @@ void Communicator::tell_others(Kind kind, const Complaint& about,
   std::copy_n(reinterpret_cast<const std::byte*>(why.data()), why.size(),
               frame.payload().begin());
   seal(frame, 0, kind, about);
-  for (std::size_t r = 0; r < size(); ++r) {
-    if (r != rank()) post(r, frame);
+  for (std::size_t r = 0; r < world(); ++r) {
+    if (r != self()) post(r, frame);
   }
 }
 
@@ -400,7 +377,7 @@ void Communicator::work_alone(const std::string& what,
                               std::chrono::duration<double> limit,
                               const std::function<void()>& work) {
   const std::string too_long =
-      concat("[", operation_, "] rank ", rank(), " must be done with ", what,
+      concat("[", operation_, "] rank ", self(), " must be done with ", what,
              " in ", limit.count(), " s, and is not");
   const auto beat =
       std::max<Clock::duration>(timeout_ / 4, std::chrono::milliseconds(1));
@@ -413,7 +390,7 @@ void Communicator::work_alone(const std::string& what,
     std::unique_lock lock(mutex);
     while (!over && !changed.wait_for(lock, beat, [&] { return done; })) {
       over = Clock::now() - start >= limit;
-      tell_others(over ? Kind::kAbort : Kind::kAlive, {rank(), rank()},
+      tell_others(over ? Kind::kAbort : Kind::kAlive, {self(), self()},
                   over ? too_long : what);
     }
   };
@@ -430,13 +407,13 @@ void Communicator::work_alone(const std::string& what,
   }
   changed.notify_all();
   teller.join();
-  if (over) fail(rank(), too_long);
+  if (over) fail(self(), too_long);
   if (error) std::rethrow_exception(error);
 }
 
 // Whether every rank has complained: nobody is silent.
 bool Communicator::has_heard_all() const {
-  for (std::size_t r = 0; r < size(); ++r) {
+  for (std::size_t r = 0; r < world(); ++r) {
     if (!has_complained(complaints_, r)) return false;
   }
   return true;
@@ -461,7 +438,7 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
   const bool paused =
       paused_ > std::max<Clock::duration>(timeout_ / 2, kLeastPause);
   const Clock::duration waited = now() - began_;
-  const Complaint mine = {rank(), paused ? rank() : peer,
+  const Complaint mine = {self(), paused ? self() : peer,
                           ms(paused ? paused_ : waited)};
   tell_others(Kind::kAbort, mine);
   complaints_.insert(complaints_.begin(), mine);
@@ -470,11 +447,11 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
     engine_->idle(until);
     listen();
   }
-  const Blame verdict = judge_complaints(complaints_, size());
+  const Blame verdict = judge_complaints(complaints_, world());
   const std::string whom =
       peer == Complaint::kNobody ? "all others" : concat("rank ", peer);
   fail(verdict.suspect,
-       concat("[", operation_, "] rank ", rank(), " waited ",
+       concat("[", operation_, "] rank ", self(), " waited ",
               static_cast<double>(ms(waited)) / 1e3, " s for ", whom, " in ",
               place(step_), where, "; rank ", verdict.suspect,
               verdict.answers
@@ -486,8 +463,8 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
 void Communicator::fail(std::size_t suspect, const std::string& message) {
   // The others leave in the same moment, upon which mpirun may end this process
   // before it has told anybody.
-  if (wait_note.wanted) wait_note.set(message + "\n");
-  failure_.emplace(message, rank(), suspect);
+  if (wait_note().wanted()) wait_note().set(message + "\n");
+  failure_.emplace(message, self(), suspect);
   throw CommError(*failure_);
 }
 

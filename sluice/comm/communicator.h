@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -48,11 +49,35 @@ class Communicator {
 
   explicit Communicator(std::unique_ptr<Engine> engine);
 
-  std::size_t rank() const { return engine_->rank(); }
-  std::size_t size() const { return engine_->size(); }
+  // In a Group: among its members.
+  std::size_t rank() const { return members_.empty() ? self() : place_; }
+  std::size_t size() const {
+    return members_.empty() ? world() : members_.size();
+  }
   // Among the ranks on this machine.
   std::size_t local_rank() const { return engine_->local_rank(); }
   std::size_t local_size() const { return engine_->local_size(); }
+
+  // The first rank on this machine.
+  std::size_t machine() const { return engine_->machine(); }
+
+  // Some of the ranks, for as long as it lives: rank(), size() and the peers of
+  // calls are then places in `members`, so that whatever runs on a communicator
+  // runs on these alone. Deadlines, traffic, epochs and failures stay those of
+  // all; errors name ranks as outside, and outsiders are heard and told as
+  // well. The engine has no all-reduce of its own for it.
+  class Group {
+   public:
+    // `members`: ranks in ascending order, this one among them; must outlive
+    // it. Throws std::logic_error otherwise, or inside another group.
+    Group(Communicator& comm, std::span<const std::size_t> members);
+    ~Group() { comm_.members_ = {}; }
+    Group(const Group&) = delete;
+    Group& operator=(const Group&) = delete;
+
+   private:
+    Communicator& comm_;
+  };
 
   // Every wait of a call ends this long after its begin(); default 60 s.
   void set_timeout(Clock::duration timeout) { timeout_ = timeout; }
@@ -138,6 +163,13 @@ class Communicator {
  private:
   enum class Kind : std::uint32_t { kData = 0, kAbort = 1, kAlive = 2 };
 
+  // Ranks are those of the engine from here on.
+  std::size_t self() const { return engine_->rank(); }
+  std::size_t world() const { return engine_->size(); }
+  std::size_t in_world(std::size_t peer) const {
+    return members_.empty() ? peer : members_[peer];
+  }
+
   // What is not data or of another epoch.
   bool take_news(std::size_t peer, const Frame& frame);
   bool next_frame(std::size_t peer);
@@ -145,6 +177,7 @@ class Communicator {
   bool late();
   void listen();
   [[noreturn]] void fail(std::size_t suspect, const std::string& message);
+  [[noreturn]] void refuse(std::size_t peer, const std::string& why);
   void tell_others(Kind kind, const Complaint& about,
                    std::string_view why = {});
   bool has_heard_all() const;
@@ -155,6 +188,8 @@ class Communicator {
   std::string place(std::uint64_t step) const;
 
   std::unique_ptr<Engine> engine_;
+  std::span<const std::size_t> members_;  // of the group; or empty: all
+  std::size_t place_ = 0;                 // of this rank among them
   Clock::duration timeout_ = std::chrono::seconds(60);
   std::string operation_ = "idle";
   std::uint64_t step_ = 0;

@@ -23,6 +23,8 @@ class Engine {
   // Among the ranks on this machine.
   virtual std::size_t local_rank() const { return rank(); }
   virtual std::size_t local_size() const { return size(); }
+  // The first rank on this machine.
+  virtual std::size_t machine() const { return 0; }
 
   // Takes a frame to send, which must not change any more, and returns at once.
   // Frames of a pair of ranks arrive in order.

@@ -66,6 +66,22 @@ TensorView contiguous_view(const void* data, std::span<const std::size_t> dims,
   return view;
 }
 
+TensorView slice_rows(const TensorView& view, std::size_t begin,
+                      std::size_t end) {
+  TensorView slice = view;
+  if (view.rank == 0) {
+    slice.rank = 1;
+    slice.dims[0] = slice.strides[0] = 1;
+  }
+  require(begin <= end && end <= slice.dims[0], "[view] a slice must lie in ",
+          slice.dims[0], " rows, got ", begin, " to ", end);
+  const auto skipped = static_cast<std::ptrdiff_t>(begin) * slice.strides[0] *
+                       static_cast<std::ptrdiff_t>(size_of(view.dtype));
+  if (begin < end) slice.data = static_cast<std::byte*>(view.data) + skipped;
+  slice.dims[0] = end - begin;
+  return slice;
+}
+
 TensorView flat_view(std::span<const float> values) {
   const std::array<std::size_t, 1> dims = {values.size()};
   return contiguous_view(values.data(), dims);

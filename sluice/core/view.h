@@ -55,6 +55,11 @@ bool is_plain(const TensorView& view);
 TensorView contiguous_view(const void* data, std::span<const std::size_t> dims,
                            DType dtype = DType::kFp32);
 
+// Rows begin to end - 1 of the first dimension; a scalar has one row. Throws
+// std::invalid_argument if there are fewer.
+TensorView slice_rows(const TensorView& view, std::size_t begin,
+                      std::size_t end);
+
 // The 1-D view of a span.
 TensorView flat_view(std::span<const float> values);
 

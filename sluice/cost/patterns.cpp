@@ -26,6 +26,23 @@ Cost ring_cost(double elements, double element_bytes, double ranks,
   return 2 * (ranks - 1) * hop;
 }
 
+Cost machine_sum_cost(double elements, double ranks, const Network& network,
+                      const Rates& rates) {
+  const std::size_t owners = machine_sum_owners(
+      static_cast<std::size_t>(elements), static_cast<std::size_t>(ranks));
+  if (owners > 1) return ring_cost(elements, 4, ranks, network, rates);
+  return (ranks - 1) * (message_cost(kFrame + 4 * elements, network) +
+                        work_cost(elements * rates.dense));
+}
+
+Cost machine_copy_cost(double elements, double ranks, const Network& network) {
+  const auto segment =
+      static_cast<double>(ring_segment(static_cast<std::size_t>(elements)));
+  const double segments = std::max(1.0, std::ceil(elements / segment));
+  return std::ceil(std::log2(ranks)) * segments *
+         message_cost(kFrame + 4 * elements / segments, network);
+}
+
 Cost direct_cost(const Workload& x, const Network& network,
                  const Rates& rates) {
   const double others = x.ranks - 1;

@@ -53,6 +53,26 @@ TEST(Emulated, OneMessageTakesAlphaPlusBeta) {
   EXPECT_NEAR(t, message(1000), 1e-8);
 }
 
+TEST(Emulated, RanksOfAMachineHaveANetworkOfTheirOwn) {
+  const Link link = parse_link("1ms,1e-6,machine=2/10us/1e-9");
+  EXPECT_EQ(describe(link),
+            "1000 us, 0.008 Gbit/s, machines of 2 with 10 us, 8 Gbit/s");
+  for (const std::size_t from : {1, 3}) {
+    const double t = time_of(4, link, [&](Communicator& comm) {
+      EXPECT_EQ(comm.machine(), comm.rank() / 2 * 2);
+      comm.begin("test", 0);
+      if (comm.rank() == from) comm.send(2, 0, Bytes(952));
+      if (comm.rank() == 2) comm.receive(from, 0);
+    });
+    EXPECT_NEAR(t, from == 3 ? 11e-6 : 2e-3, 1e-8);
+  }
+  for (const char* bad : {"1ms,1e-6,machine=2", "1ms,1e-6,machine=0/1us/1Gbit",
+                          "1ms,1e-6,machine=2/1us", "1ms,1e-6,machine=2.5/0/0",
+                          "1ms,1e-6,machine=2/x/1Gbit"}) {
+    EXPECT_THROW(parse_link(bad), std::invalid_argument) << bad;
+  }
+}
+
 TEST(Emulated, BothDirectionsGoAtOnce) {
   const double t = time_of(2, kLink, [](Communicator& comm) {
     comm.begin("test", 0);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -14,11 +15,13 @@
 #include "sluice/collective/patterns.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/collective/vote.h"
+#include "sluice/comm/machines.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
+#include "sluice/sync/gradient_sync.h"
 
 namespace sluice {
 namespace {
@@ -190,12 +193,63 @@ void check_late_sum(Communicator& comm, std::size_t victim) {
           "[test] a late sum was written to the caller's memory");
 }
 
+// Steps of a hierarchical plan on machines of two ranks, whatever MPI says of
+// them: whole numbers, so that nothing may be off.
+void check_machines(Communicator& comm, Parts& parts) {
+  const std::vector<std::size_t> real = gather_machines(comm);
+  const auto mine = std::count(real.begin(), real.end(), comm.machine());
+  require(real[comm.rank()] == comm.machine() &&
+              mine == static_cast<std::ptrdiff_t>(comm.local_size()),
+          "[test] ", mine, " ranks are said to be on this machine, not ",
+          comm.local_size());
+  const std::vector<TensorInfo> tensors = {{"w", {100, 100}}, {"b", {10}}};
+  constexpr std::size_t kElements = 10'010;
+  SyncOptions options;
+  options.plan.hierarchical = true;
+  options.plan.buckets.resize(2);
+  options.plan.buckets[0].tensors = {0};
+  options.plan.buckets[0].collective = "balanced";
+  options.plan.buckets[1].tensors = {1};
+  options.plan.buckets[1].sparsifier = "none";
+  options.plan.buckets[1].collective = "dense";
+  options.machine_of = machines_of(comm.size(), 2);
+  GradientSync sync(comm, *parts.backend, tensors, options);
+  std::vector<float> account(kElements);  // what is here, less what came
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    std::vector<float> g(kElements);
+    for (std::size_t j = 0; j < kElements; ++j) {
+      g[j] =
+          static_cast<float>(mix64(comm.rank(), step, j) % 100 * comm.size());
+      account[j] -= g[j];
+    }
+    sync.begin(step, {0.05, 0.05});
+    sync.ready(1, contiguous_view(g.data() + 10'000, tensors[1].dims));
+    sync.ready(0, contiguous_view(g.data(), tensors[0].dims));
+    ensure(sync.finish().committed, "[test] a step was not committed");
+    ensure(rank_that_differs(comm, "mean", step, std::as_bytes(std::span(g))) ==
+               comm.rank(),
+           "[test] means differ");
+    for (std::size_t j = 0; j < kElements; ++j) account[j] += g[j];
+  }
+  const std::vector<float> residual = sync.save().residual;
+  for (std::size_t j = 0; j < kElements; ++j) account[j] += residual[j];
+  const auto all =
+      gather_at_first(comm, "account", 9, std::as_bytes(std::span(account)));
+  std::vector<float> sum(kElements);
+  for (const Bytes& bytes : all) {
+    std::memcpy(account.data(), bytes.data(), bytes.size());
+    for (std::size_t j = 0; j < kElements; ++j) sum[j] += account[j];
+  }
+  ensure(sum == std::vector<float>(kElements), "[test] something was lost");
+}
+
 void run(Communicator& comm, Parts& parts, const std::string& what,
          std::size_t victim) {
   if (what == "late-sum") return check_late_sum(comm, victim);
   if (what == "law") {
     require(comm.local_rank() < comm.local_size(), "[test] local rank");
     check_collectives(comm, parts);
+    if (parts.link == nullptr) check_machines(comm, parts);
     if (parts.link != nullptr) check_device_sums(comm, parts);
     return;
   }

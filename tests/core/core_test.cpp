@@ -73,6 +73,28 @@ TEST(Shape, ViewsAnyTensorAsThreeDimensions) {
   EXPECT_THROW(shape3(Dims{1UL << 40, 1UL << 40}), std::invalid_argument);
 }
 
+TEST(View, SlicesRowsOfAnyStrides) {
+  std::vector<float> data(24);
+  const std::vector<std::size_t> dims = {4, 3, 2};
+  TensorView view = contiguous_view(data.data(), dims);
+  view.strides = {1, 8, 4};
+  const TensorView slice = slice_rows(view, 1, 3);
+  EXPECT_EQ(slice.data, data.data() + 1);
+  EXPECT_EQ(slice.size(), 12U);
+  EXPECT_EQ(slice.dims[0], 2U);
+  EXPECT_EQ(slice.strides, view.strides);
+  const TensorView narrow =
+      slice_rows(contiguous_view(data.data(), dims, DType::kBf16), 2, 4);
+  EXPECT_EQ(narrow.data, reinterpret_cast<std::byte*>(data.data()) + 24);
+  EXPECT_EQ(slice_rows(view, 4, 4).size(), 0U);
+  EXPECT_THROW(slice_rows(view, 2, 5), std::invalid_argument);
+  EXPECT_THROW(slice_rows(view, 2, 1), std::invalid_argument);
+  // A scalar has one row.
+  const TensorView scalar = contiguous_view(data.data(), {});
+  EXPECT_EQ(slice_rows(scalar, 0, 1).size(), 1U);
+  EXPECT_EQ(slice_rows(scalar, 1, 1).size(), 0U);
+}
+
 TEST(Bucket, RefusesMoreElementsThanIndicesReach) {
   Bucket bucket;
   bucket.add(0, {1, 3'000'000'000, 1}, 0);

@@ -44,6 +44,9 @@ class Emulated final : public Engine {
   std::size_t size() const override { return inner_->size(); }
   std::size_t local_rank() const override { return inner_->local_rank(); }
   std::size_t local_size() const override { return inner_->local_size(); }
+  std::size_t machine() const override {
+    return link_.per_machine > 1 ? link_.machine(rank()) : inner_->machine();
+  }
   Clock::time_point now() const override { return inner_->now(); }
   void finish() override { inner_->finish(); }
   void rebuild() override { inner_->rebuild(); }
@@ -51,10 +54,12 @@ class Emulated final : public Engine {
   void post(std::size_t peer, const Frame& frame) override {
     const double slow =
         std::max(link_.slow_down(rank()), link_.slow_down(peer));
-    const Stamp stamp = {
-        std::max(now(), send_port_),
-        seconds(slow * (link_.alpha + link_.beta * static_cast<double>(
-                                                       frame.bytes().size())))};
+    const bool inside = link_.machine(rank()) == link_.machine(peer);
+    const double alpha = inside ? link_.inside_alpha : link_.alpha;
+    const double beta = inside ? link_.inside_beta : link_.beta;
+    const auto bytes = static_cast<double>(frame.bytes().size());
+    const Stamp stamp = {std::max(now(), send_port_),
+                         seconds(slow * (alpha + beta * bytes))};
     send_port_ = stamp.start + stamp.duration;
     Frame before = pool_.get(sizeof(stamp));
     std::memcpy(before.payload().data(), &stamp, sizeof(stamp));
@@ -188,6 +193,24 @@ double parse_beta(std::string_view text, std::string_view whole) {
   return number(text, whole);
 }
 
+// "RANKS/ALPHA/RATE"
+void parse_machine(std::string_view text, std::string_view whole, Link& link) {
+  constexpr double kMostRanks = 1 << 20;
+  const std::size_t first = std::min(text.find('/'), text.size());
+  const std::size_t second = std::min(text.find('/', first + 1), text.size());
+  require(second < text.size(),
+          "[link] a machine must be RANKS/ALPHA/RATE as in 4/2us/100Gbit, got "
+          "'",
+          text, "'");
+  const double ranks = number(text.substr(0, first), whole);
+  require(ranks >= 1 && ranks < kMostRanks && ranks == std::floor(ranks),
+          "[link] a machine must have a rank at least, got '", text, "'");
+  link.per_machine = static_cast<std::size_t>(ranks);
+  link.inside_alpha =
+      parse_alpha(text.substr(first + 1, second - first - 1), whole);
+  link.inside_beta = parse_beta(text.substr(second + 1), whole);
+}
+
 void parse_slow_down(std::string_view text, std::string_view whole,
                      Link& link) {
   constexpr double kMostRanks = 1 << 20;
@@ -214,7 +237,12 @@ Link parse_link(std::string_view text) {
     const std::string_view part = text.substr(begin, end - begin);
     if (field == 0) link.alpha = parse_alpha(part, text);
     if (field == 1) link.beta = parse_beta(part, text);
-    if (field > 1) parse_slow_down(part, text, link);
+    constexpr std::string_view kMachine = "machine=";
+    if (field > 1 && part.starts_with(kMachine)) {
+      parse_machine(part.substr(kMachine.size()), text, link);
+    } else if (field > 1) {
+      parse_slow_down(part, text, link);
+    }
     begin = end + 1;
   }
   require(field >= 2, "[link] expected ALPHA,RATE as in 50us,1Gbit, got '",
@@ -230,6 +258,10 @@ std::string describe(const Link& link) {
     if (link.slow_downs[r] > 1) {
       out += concat(", rank ", r, " ", link.slow_downs[r], "x slower");
     }
+  }
+  if (link.per_machine > 1) {
+    out += concat(", machines of ", link.per_machine, " with ",
+                  describe({link.inside_alpha, link.inside_beta, {}}));
   }
   return out;
 }

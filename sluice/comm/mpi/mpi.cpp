@@ -15,10 +15,14 @@ namespace {
 using Clock = Engine::Clock;
 
 constexpr int kTag = 1;
-// A rank that waits yields at first, then sleeps: with more ranks than cores a
-// spinning one takes the time of one that computes.
-constexpr int kYields = 50;
+// A rank that waits yields for a moment, then sleeps, the longer it has waited
+// the longer: with more ranks than cores a spinning one takes the time of one
+// that computes, and so do those that wake up often. A moment, not a number of
+// times: over TCP every look at the network is a call of the kernel's.
+constexpr auto kMoment = std::chrono::microseconds(20);
 constexpr auto kSleep = std::chrono::microseconds(20);
+constexpr auto kLongSleep = std::chrono::microseconds(200);
+constexpr int kWaitedPerSleep = 8;
 constexpr auto kLastSends = std::chrono::seconds(10);
 constexpr std::size_t kSmallParts = 64;
 constexpr std::size_t kLargePart = std::size_t{1}
@@ -93,6 +97,9 @@ class MpiEngine final : public Engine {
           "MPI_Comm_split_type");
     local_rank_ = rank_in(local);
     local_size_ = size_of(local);
+    auto first = static_cast<int>(rank_);
+    check(MPI_Bcast(&first, 1, MPI_INT, 0, local), "MPI_Bcast");
+    machine_ = static_cast<std::size_t>(first);
     MPI_Comm_free(&local);
     buffers_->receiving.resize(size_);
   }
@@ -107,6 +114,7 @@ class MpiEngine final : public Engine {
   std::size_t size() const override { return size_; }
   std::size_t local_rank() const override { return local_rank_; }
   std::size_t local_size() const override { return local_size_; }
+  std::size_t machine() const override { return machine_; }
 
   void post(std::size_t peer, const Frame& frame) override {
     // Used again together with the memory of its requests.
@@ -148,16 +156,22 @@ class MpiEngine final : public Engine {
       frame.bytes()[r.have] = std::byte{0};
     }
     r.have = 0;
-    waits_ = 0;
+    waiting_ = false;
     return true;
   }
 
   void idle(Clock::time_point until) override {
     forget_sent();
-    if (++waits_ < kYields) {
+    const Clock::time_point looked = Clock::now();
+    if (!waiting_) began_ = looked;
+    waiting_ = true;
+    const Clock::duration waited = looked - began_;
+    if (waited < kMoment) {
       std::this_thread::yield();
     } else {
-      std::this_thread::sleep_until(std::min(until, Clock::now() + kSleep));
+      const Clock::duration sleep = std::clamp<Clock::duration>(
+          waited / kWaitedPerSleep, kSleep, kLongSleep);
+      std::this_thread::sleep_until(std::min(until, looked + sleep));
     }
   }
 
@@ -178,7 +192,7 @@ class MpiEngine final : public Engine {
           MPI_Iallreduce(MPI_IN_PLACE, sums.data() + at, static_cast<int>(part),
                          MPI_FLOAT, MPI_SUM, comm_, &request),
           "MPI_Iallreduce");
-      waits_ = 0;
+      waiting_ = false;
       while (true) {
         int done = 0;
         check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
@@ -275,10 +289,12 @@ class MpiEngine final : public Engine {
   std::size_t size_ = 1;
   std::size_t local_rank_ = 0;
   std::size_t local_size_ = 1;
+  std::size_t machine_ = 0;
   bool finalise_ = false;
   bool finished_ = false;
   bool sums_ = true;  // MPI's own may be used
-  int waits_ = 0;
+  bool waiting_ = false;
+  Clock::time_point began_{};  // to wait
   FramePool pool_;
   std::unique_ptr<Buffers> buffers_ = std::make_unique<Buffers>();
 };
