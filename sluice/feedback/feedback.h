@@ -21,6 +21,9 @@ class Arena {
   Arena(Backend& backend, std::size_t elements);
 
   std::size_t size() const { return elements_; }
+  std::size_t memory_bytes() const {
+    return residual_.bytes() + momentum_.bytes();
+  }
   float* residual() const { return residual_.data<float>(); }
   bool has_momentum() const { return momentum_.bytes() > 0; }
   // Allocated on first use: only some feedbacks keep a momentum.
@@ -38,6 +41,8 @@ struct StepInfo {
   std::uint64_t total_steps = 0;  // 0: unknown
   double density = 0.01;
   std::uint64_t seed = 0;  // equal on all ranks
+  // Ranks whose gradients have been added up to what is selected from.
+  std::size_t together = 1;
 };
 
 // What a step's selection came to, summed over the bucket's segments.
@@ -106,6 +111,7 @@ class Feedback {
   // What the rules have learned, as bytes of this build; for checkpoints.
   // load() throws std::invalid_argument if they are of another bucket.
   std::vector<std::byte> save(Stream& stream) const;
+  std::size_t state_bytes() const { return states_.bytes(); }
   void load(Stream& stream, std::span<const std::byte> bytes);
 
   const Bucket& bucket() const { return bucket_; }

@@ -21,8 +21,9 @@ Feedback::Weights ResidualFeedback::prepare(Stream&, std::span<SegmentTask>,
   return {static_cast<float>(params_.beta), static_cast<float>(params_.gamma)};
 }
 
-double DgcFeedback::Params::local_clip() const {
-  return clip / std::sqrt(static_cast<double>(workers));
+double DgcFeedback::Params::local_clip(std::size_t together) const {
+  return clip * std::sqrt(static_cast<double>(together) /
+                          static_cast<double>(workers));
 }
 
 ParamList DgcFeedback::list(Params& p) {
@@ -38,7 +39,7 @@ ParamList DgcFeedback::list(Params& p) {
 
 Feedback::Weights DgcFeedback::prepare(Stream& stream,
                                        std::span<SegmentTask> tasks,
-                                       const StepInfo&) {
+                                       const StepInfo& step) {
   float* momentum = arena_.momentum(backend_);
   momenta_.clear();
   masked_.clear();
@@ -54,8 +55,9 @@ Feedback::Weights DgcFeedback::prepare(Stream& stream,
     // The velocity is complete: the select pass adds nothing to it.
     task.gradient = nullptr;
   }
-  backend_.momentum(stream, {momenta_, static_cast<float>(params_.momentum),
-                             params_.nesterov, params_.local_clip()});
+  backend_.momentum(
+      stream, {momenta_, static_cast<float>(params_.momentum), params_.nesterov,
+               params_.local_clip(step.together)});
   return {};
 }
 

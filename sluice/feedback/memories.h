@@ -59,7 +59,8 @@ class DgcFeedback final : public Feedback {
     double clip = 0;
     std::int64_t workers = 1;
 
-    double local_clip() const;
+    // Of the sum of so many workers' gradients.
+    double local_clip(std::size_t together = 1) const;
   };
   static ParamList list(Params& p);
 

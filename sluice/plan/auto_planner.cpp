@@ -1,8 +1,11 @@
 #include "sluice/plan/auto_planner.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "sluice/plan/chain.h"
+#include "sluice/plan/composed.h"
+#include "sluice/plan/hierarchical.h"
 #include "sluice/plan/merge_exact.h"
 #include "sluice/plan/merging.h"
 #include "sluice/plan/partial.h"
@@ -12,22 +15,43 @@
 namespace sluice {
 namespace {
 
-// The best of what it is shown.
+// The best of what it is shown: of plans that are within `slack` of the
+// shortest the one that sends least.
 class Best {
  public:
-  explicit Best(const Job& job) : job_(job) {}
+  Best(const Job& job, double slack) : job_(job), slack_(slack) {}
 
-  void show(Plan plan) {
-    const double seconds = iteration_seconds(plan, job_);
-    if (seconds >= least_) return;
-    least_ = seconds;
-    plan_ = std::move(plan);
+  void show(Plan plan, bool hierarchical) {
+    plan.hierarchical = hierarchical;
+    const StepCost cost = step_cost(plan, job_);
+    least_ = std::min(least_, cost.seconds);
+    if (is_short(cost)) shown_.push_back({cost, std::move(plan)});
   }
-  Plan take() { return std::move(plan_); }
+
+  Plan take() {
+    Shown* best = nullptr;
+    for (Shown& s : shown_) {
+      if (!is_short(s.cost)) continue;
+      const bool better = best == nullptr || s.cost.bytes < best->cost.bytes ||
+                          (s.cost.bytes == best->cost.bytes &&
+                           s.cost.seconds < best->cost.seconds);
+      if (better) best = &s;
+    }
+    return std::move(best->plan);
+  }
 
  private:
+  struct Shown {
+    StepCost cost;
+    Plan plan;
+  };
+  bool is_short(const StepCost& cost) const {
+    return cost.seconds <= (1 + slack_) * least_;
+  }
+
   const Job& job_;
-  Plan plan_;
+  double slack_;
+  std::vector<Shown> shown_;
   double least_ = std::numeric_limits<double>::infinity();
 };
 
@@ -79,14 +103,12 @@ void show_merges(Best& best, const Job& job, const std::vector<bool>& grouped,
       ways.push_back(choices[g.way]->of(elements).like());
       g.way = ways.size() - 1;
     }
-    best.show(plan_of(tensors, groups, ways, rest.like()));
+    best.show(plan_of(tensors, groups, ways, rest.like()), job.hierarchical);
   }
 }
 
-}  // namespace
-
-Plan AutoPlanner::plan(const Job& job) const {
-  Best best(job);
+// All there is for a job, hierarchical or not, as it says.
+void show_all(Best& best, const Job& job, bool lower) {
   const Fastest sparse(job, sparse_ways(job));
   const Fastest dense(job, dense_ways(job));
   const std::vector<bool> all(job.profile.tensors.size(), true);
@@ -106,14 +128,35 @@ Plan AutoPlanner::plan(const Job& job) const {
     other.sparse = way;
     other.dense_collective = way.collective;
     for (const char* name : {"layerwise", "single", "mgwfbp"}) {
-      best.show(make_planner(name)->make(other));
+      best.show(make_planner(name)->make(other), job.hierarchical);
     }
   }
   for (const PlannerEntry& entry : planners()) {
-    // Merges by the first choice alone are omgs-exact's, by more collectives.
-    if (entry.name == kName || entry.name == OmgsExact::kName) continue;
-    if (!params_.lower && entry.name == AdtopkPartial::kName) continue;
-    best.show(make_planner(entry.name)->make(job));
+    if (entry.name == AutoPlanner::kName ||
+        entry.name == HierarchicalPlanner::kName) {
+      continue;
+    }
+    // Merges by the first choice alone are omgs-exact's, by more collectives;
+    // as far as merges know what a group takes.
+    if (entry.name == OmgsExact::kName && !job.streams.one_core) continue;
+    // Another rule, which nobody asked for.
+    if (entry.name == Interleaved::kName) continue;
+    if (!lower && entry.name == AdtopkPartial::kName) continue;
+    best.show(make_planner(entry.name)->make(job), job.hierarchical);
+  }
+}
+
+}  // namespace
+
+Plan AutoPlanner::plan(const Job& job) const {
+  Best best(job, job.all_dense() ? 0 : params_.slack);
+  show_all(best, job, params_.lower);
+  // On one machine there is nobody to exchange with as one.
+  const bool several = job.ranks > job.network.per_machine;
+  if (!job.hierarchical && job.shares_machines() && several) {
+    Job together = job;
+    together.hierarchical = true;
+    show_all(best, together, params_.lower);
   }
   return best.take();
 }

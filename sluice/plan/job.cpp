@@ -26,6 +26,10 @@ double rate_of(const CostCurve* curve, double size, double otherwise) {
   return curve == nullptr || size <= 0 ? otherwise : curve->at(size) / size;
 }
 
+double at_or_nothing(const CostCurve* curve, double size) {
+  return curve == nullptr ? 0 : curve->at(size);
+}
+
 // A row by "name" or "name:key=value,...".
 const CostRow& row_of(const Job& job, std::string_view collective) {
   return find_cost(job.collectives, parse_spec(collective).name);
@@ -99,6 +103,8 @@ BucketPlan dense_bucket(const Job& job, std::string_view collective) {
   bucket.sparsifier = "none";
   bucket.collective = collective;
   bucket.density.reset();
+  bucket.turns.clear();
+  bucket.device.clear();
   return bucket;
 }
 
@@ -106,62 +112,114 @@ BucketPlan usual_bucket(const Job& job) {
   return job.all_dense() ? dense_bucket(job, job.dense_collective) : job.sparse;
 }
 
-double vote_seconds(const Job& job) {
+std::size_t rows_of(const TensorProfile& tensor) {
+  return tensor.shape.empty() ? tensor.elements : tensor.shape[0];
+}
+
+std::size_t bucket_elements(const Profile& profile, const BucketPlan& bucket) {
+  std::size_t sum = 0;
+  for (const std::size_t t : bucket.tensors) {
+    const TensorProfile& tensor = profile.tensors[t];
+    const std::size_t rows = std::max<std::size_t>(1, rows_of(tensor));
+    sum += (bucket.piece.end(rows) - bucket.piece.begin(rows)) *
+           (tensor.elements / rows);
+  }
+  return sum;
+}
+
+double vote_seconds(const Job& job, std::size_t buckets) {
   if (job.ranks <= 1) return 0;
-  // A choice, a rank, the notes, and a count per bucket, of which there are as
-  // many as tensors at most: so no plan is shorter for its vote.
+  // A choice, a rank, the notes, and a count per bucket; of whole tensors there
+  // are as many as tensors at most, so that no plan is shorter for its vote.
   const double bytes =
-      8.0 * (3 + static_cast<double>(job.profile.tensors.size()));
+      8.0 *
+      (3 + static_cast<double>(std::max(buckets, job.profile.tensors.size())));
   const Network net = flat_network(job.network, job.ranks, false);
   return star_cost(job.ranks, bytes, net).seconds;
 }
 
-Way::Way(const Job& job, const BucketPlan& like, bool free)
+bool Way::priced(const Job& job, const BucketPlan& like) {
+  if (!job.offloads(like)) return true;
+  const auto known = [&](const std::string& sparsifier) {
+    const std::string method = parse_spec(sparsifier).name;
+    return job.profile.find("copy", method, job.device) != nullptr &&
+           job.profile.find("select", method, like.device) != nullptr &&
+           job.profile.find("apply", method, like.device) != nullptr;
+  };
+  return known(like.sparsifier) && std::ranges::all_of(like.turns, known);
+}
+
+Way::Way(const Job& job, const BucketPlan& like, bool free, bool hierarchical)
     : job_(&job),
       like_(like),
       row_(&row_of(job, like.collective)),
       dense_(like.sparsifier == "none"),
+      of_machines_(hierarchical && job.shares_machines()),
+      offloaded_(job.offloads(like)),
       free_(free),
       density_(like.density.value_or(job.density)),
-      value_bytes_(like.values == "fp32" ? 4 : 2) {
-  const std::string method = parse_spec(like.sparsifier).name;
-  const auto curve = [&](std::string_view what) {
-    return job.profile.find(what, method, job.device);
+      value_bytes_(like.values == "fp32" ? 4 : 2),
+      pack_(job.profile.find("select", "none", job.device)) {
+  require(priced(job, like), "[plan] a bucket on the ", like.device,
+          " needs costs of copy on ", job.device,
+          " and of select and apply of ", like.sparsifier, " on ", like.device,
+          ", and the profile lacks some; sluice train --profile 20 on a GPU "
+          "measures them");
+  const std::string& device = offloaded_ ? like.device : job.device;
+  const auto add_curves = [&](const std::string& sparsifier) {
+    const std::string method = parse_spec(sparsifier).name;
+    const auto curve = [&](std::string_view what) {
+      return job.profile.find(what, method, device);
+    };
+    curves_.push_back(
+        {curve("select"), curve("encode"), curve("decode"), curve("merge"),
+         curve("apply"), curve("sum"),
+         offloaded_ ? job.profile.find("copy", method, job.device) : nullptr});
   };
-  curves_ = {curve("select"), curve("encode"), curve("decode"),
-             curve("merge"),  curve("apply"),  curve("sum")};
+  add_curves(like.sparsifier);
+  for (const std::string& rule : like.turns) add_curves(rule);
 }
 
-Rates Way::rates(double entries, double elements) const {
+Rates Way::rates(const Curves& curves, double entries, double elements) const {
   if (free_) return {0, 0, 0, 0, 0};
   Rates r;
-  r.encode = rate_of(curves_.encode, entries, r.encode);
-  r.decode = rate_of(curves_.decode, entries, r.decode);
-  r.merge = rate_of(curves_.merge, entries, r.merge);
-  r.dense = rate_of(curves_.sum, elements, r.dense);
+  r.encode = rate_of(curves.encode, entries, r.encode);
+  r.decode = rate_of(curves.decode, entries, r.decode);
+  r.merge = rate_of(curves.merge, entries, r.merge);
+  r.dense = rate_of(curves.sum, elements, r.dense);
   return r;
 }
 
-Cost Way::exchange(const Workload& load, const Rates& rates) const {
-  const Topology& net = job_->network;
-  if (!job_->hierarchical || !net.two_level()) {
-    const bool ring = row_->dense;
-    return row_->of(load, flat_network(net, load.ranks, ring), rates);
+Cost Way::exchange(const Workload& load, const Rates& rates,
+                   const Topology& net) const {
+  if (of_machines_) return exchange_machines(load, rates, net);
+  return row_->of(load, flat_network(net, load.ranks, row_->dense), rates);
+}
+
+// The leader's: its machine's sum, the exchange with the others, and what it
+// hands out.
+Cost Way::exchange_machines(const Workload& load, const Rates& rates,
+                            const Topology& net) const {
+  const double together = std::min(job_->ranks, net.per_machine);
+  const Cost cost = row_->of(load, net.between, rates) +
+                    machine_sum_cost(load.n, together, net.inside, rates);
+  // Most of it is dense, if it is not few.
+  if (dense_ || 2 * load.u > load.n) {
+    return cost + machine_copy_cost(load.n, together, net.inside);
   }
-  const double together = std::min(load.ranks, net.per_machine);
-  const double machines = std::ceil(load.ranks / net.per_machine);
-  Workload few = load;
-  few.ranks = machines;
-  if (!dense_) few.u = independent_union(load.n, load.k, machines);
-  Cost cost = row_->of(few, net.between, rates);
-  if (together > 1) {
-    cost = cost + ring_cost(load.n, 4, together, net.inside, rates);
-    if (!dense_) {
-      cost = cost + std::ceil(std::log2(together)) *
-                        message_cost(coded_bytes(few.u, few.n), net.inside);
-    }
+  return cost + std::ceil(std::log2(together)) *
+                    message_cost(coded_bytes(load.u, load.n), net.inside);
+}
+
+// What of an exchange the processor is at.
+double Way::work_of(const Workload& load, const Rates& rates,
+                    const Cost& whole) const {
+  Topology net = job_->network;
+  for (Network* n : {&net.between, &net.inside}) {
+    n->alpha = std::min(n->alpha, kMessageWork.alpha);
+    n->beta = std::min(n->beta, kMessageWork.beta);
   }
-  return cost;
+  return std::min(whole.seconds, exchange(load, rates, net).seconds);
 }
 
 BucketCost Way::of(double elements, double density) const {
@@ -169,17 +227,33 @@ BucketCost Way::of(double elements, double density) const {
   if (elements <= 0) return out;
   Workload load;
   load.n = elements;
-  load.ranks = job_->ranks;
+  load.ranks = of_machines_ ? std::ceil(job_->ranks / job_->network.per_machine)
+                            : job_->ranks;
   load.skew = kUnknownSkew;
   load.value_bytes = value_bytes_;
   load.k = dense_ ? elements : std::max(1.0, density * elements);
   load.u = dense_ ? elements : independent_union(load.n, load.k, load.ranks);
-  const Cost cost = exchange(load, rates(load.k, load.n / load.ranks));
-  out.exchange = cost.seconds;
-  out.bytes = cost.bytes;
-  if (free_) return out;
-  if (curves_.select != nullptr) out.select = curves_.select->at(elements);
-  if (curves_.apply != nullptr) out.apply = curves_.apply->at(load.u);
+  const double share = 1 / static_cast<double>(curves_.size());
+  double work = 0;
+  for (const Curves& curves : curves_) {
+    const Rates rate = rates(curves, load.k, load.n / load.ranks);
+    const Cost cost = exchange(load, rate, job_->network);
+    out.exchange += share * cost.seconds;
+    out.bytes += share * cost.bytes;
+    if (free_) continue;
+    if (job_->streams.one_core) work += share * work_of(load, rate, cost);
+    const double copy = at_or_nothing(curves.copy, elements);
+    out.select += share * (at_or_nothing(curves.select, elements) + copy);
+    out.apply += share * (at_or_nothing(curves.apply, load.u) + copy);
+  }
+  out.exchange -= work;
+  out.select += work;
+  if (free_ || !of_machines_ || dense_) return out;
+  // Leaders select where they exchange, and copy what they may have to put
+  // back; beside backward gradients are packed.
+  const double pack = at_or_nothing(pack_, elements);
+  out.exchange += out.select + pack;
+  out.select = pack;
   return out;
 }
 

@@ -45,17 +45,17 @@ class ExactMerge {
   }
 
   // What a few states each reach is nearly the best, and soon found; with it,
-  // nearly all others need not be followed.
+  // nearly all others need not be followed. Where backward hides so much that
+  // they must be, there is no end of them: then only as many as there is time
+  // for.
   Groups solve() {
     constexpr std::size_t kFew = 4;
-    find_limit();
-    search(kFew);
-    if (!fronts_.back().empty()) {
-      const double good = end_of(chain_, trace_back(), ways_, beside_);
-      limit_ = std::min(limit_, kSlack * good);
+    try_simple_rules();
+    for (const std::size_t width : {kFew, affordable()}) {
+      search(width);
+      if (!fronts_.back().empty()) show(trace_back());
     }
-    search(size() * size());
-    return trace_back();
+    return best_;
   }
 
  private:
@@ -63,6 +63,22 @@ class ExactMerge {
   static constexpr double kSlack = 1 + 1e-9;
 
   std::size_t size() const { return chain_.elements.size(); }
+
+  // States to follow behind each gradient: with two ways 500 of 100 gradients,
+  // 31 of 400, for which auto took 30 to 120 ms on a core of an EPYC (dev
+  // preset, 2026-11-18), and found what took up to 40 s, or all of the memory,
+  // without a limit.
+  std::size_t affordable() const {
+    constexpr std::size_t kSteps = 10'000'000;
+    return std::max<std::size_t>(16, kSteps / (size() * size() * ways_.size()));
+  }
+
+  void show(Groups groups) {
+    const double end = end_of(chain_, groups, ways_, beside_);
+    if (end >= least_) return;
+    least_ = end;
+    best_ = std::move(groups);
+  }
 
   // What the link needs at least behind every gradient.
   void find_rest() {
@@ -78,20 +94,19 @@ class ExactMerge {
     }
   }
 
-  // What simple rules reach: states that cannot be better are not followed.
-  void find_limit() {
-    limit_ = std::numeric_limits<double>::infinity();
+  void try_simple_rules() {
     for (std::size_t way = 0; way < ways_.size(); ++way) {
       for (Groups groups : {each_alone(chain_), all_together(chain_),
                             merge_omgs(chain_, ways_[way])}) {
         for (Group& g : groups) g.way = way;
-        limit_ = std::min(limit_, end_of(chain_, groups, ways_, beside_));
+        show(std::move(groups));
       }
     }
-    limit_ *= kSlack;
   }
 
+  // States that cannot be better than what is known are not followed.
   void search(std::size_t width) {
+    limit_ = kSlack * least_;
     fronts_.assign(size() + 1, {});
     fronts_[0].push_back({});
     for (std::size_t end = 1; end <= size(); ++end) {
@@ -156,6 +171,8 @@ class ExactMerge {
   const Chain& chain_;
   std::span<const GroupCosts> ways_;
   bool beside_;
+  Groups best_;
+  double least_ = std::numeric_limits<double>::infinity();  // its end
   double limit_ = 0;
   std::vector<double> made_;  // seconds of backward for so many gradients
   std::vector<double> rest_;  // seconds of the link behind so many, at least

@@ -40,9 +40,10 @@ class PricedChain {
 
 // The partition, and one of the first `count` ways for each group, that ends
 // first: a dynamic program over the fronts of (computed, sent) that are not
-// dominated. Exact for costs that depend on a group's elements alone and chains
-// of at most PricedChain::kMost; else at least no longer than all gradients
-// alone or together.
+// dominated. Exact for costs that depend on a group's elements alone, unless
+// more states are left than there is time for (some hundred gradients, of which
+// backward hides nearly all) or the chain is longer than PricedChain::kMost;
+// then at least no longer than all gradients alone or together.
 Groups merge_exactly(const PricedChain& priced, std::size_t count,
                      bool select_beside);
 Groups merge_exactly(const Chain& chain, std::span<const GroupCosts> ways,

@@ -55,9 +55,9 @@ Topology network_from_json(std::string_view text) {
   const Json json = parse_checked(kNetworkFile, text);
   const FieldsOf fields{kNetworkFile, "a network", json};
   check_format(fields, "as sluice probe writes it");
-  fields.check({"format", "engine", "network", "workers", "hosts", "alpha",
-                "beta", "times", "machine", "pairs", "ring", "allreduce",
-                "allgather"});
+  fields.check({"format", "engine", "network", "date", "workers", "hosts",
+                "alpha", "beta", "spread", "times", "machine", "pairs", "ring",
+                "allreduce", "allgather"});
   if (fields.has("workers")) fields.count("workers");
   Topology out;
   if (fields.has("times")) {
@@ -75,6 +75,22 @@ Topology network_from_json(std::string_view text) {
     out.inside = {machine.number("alpha"), machine.number("beta")};
   }
   return out;
+}
+
+std::string to_json(const Topology& topology, std::size_t workers,
+                    std::string_view network, std::string_view date) {
+  Json json = {{"format", 1},
+               {"network", network},
+               {"date", date},
+               {"workers", workers},
+               {"alpha", topology.between.alpha},
+               {"beta", topology.between.beta}};
+  if (topology.two_level()) {
+    json["machine"] = {{"ranks", topology.per_machine},
+                       {"alpha", topology.inside.alpha},
+                       {"beta", topology.inside.beta}};
+  }
+  return json.dump(2) + "\n";
 }
 
 Topology read_network(const std::string& path) {

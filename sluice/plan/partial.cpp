@@ -74,6 +74,7 @@ Plan AdtopkPartial::plan(const Job& job) const {
     for (const Groups& groups :
          {all_together(tensors.chain), each_alone(tensors.chain)}) {
       Plan plan = plan_of(tensors, groups, {&like, 1}, dense.like());
+      plan.hierarchical = job.hierarchical;
       const double seconds = iteration_seconds(plan, job);
       if (seconds >= least) continue;
       least = seconds;

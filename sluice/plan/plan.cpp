@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
 #include "sluice/core/nearest_name.h"
 #include "sluice/plan/json_fields.h"
+#include "sluice/plan/plan_json.h"
 
 namespace sluice {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kVersion = 2;
+constexpr std::size_t kMostPieces = 4096;
 constexpr std::string_view kSize = "size=";
 
 // Neighbours in the order of backward: up to `limit` bytes a sparse bucket; a
@@ -40,15 +42,6 @@ std::vector<BucketPlan> group(const PlanInput& input, bool dense,
   return buckets;
 }
 
-void check_version(const Json& version) {
-  if (version == kVersion) return;
-  throw std::invalid_argument(
-      concat("[plan] version must be ", kVersion, ", got ", version.dump(),
-             version == 1 ? "; version 1 had numbers for tensors: put their "
-                            "names there, as in plan.json of a new run"
-                          : ""));
-}
-
 std::size_t index_of(const std::string& name, std::size_t bucket,
                      std::span<const std::string> names) {
   const auto it = std::find(names.begin(), names.end(), name);
@@ -59,11 +52,21 @@ std::size_t index_of(const std::string& name, std::size_t bucket,
       name, "'; did you mean '", nearest_name(known, name), "'?"));
 }
 
+Piece piece_from(const Json& json, std::size_t bucket) {
+  require(json.is_array() && json.size() == 2 && json[0].is_number_unsigned() &&
+              json[1].is_number_unsigned() && json[0] < json[1] &&
+              json[1] <= kMostPieces,
+          "[plan] a piece must be [INDEX, COUNT] with an index below the "
+          "count, which is at most ",
+          kMostPieces, ", but bucket ", bucket, " has ", json.dump());
+  return {json[0], json[1]};
+}
+
 BucketPlan bucket_from(const Json& json, std::size_t bucket,
                        std::span<const std::string> names) {
   const FieldsOf fields{"plan", concat("bucket ", bucket), json};
-  fields.check(
-      {"tensors", "sparsifier", "feedback", "collective", "values", "density"});
+  fields.check({"tensors", "piece", "sparsifier", "turns", "feedback",
+                "collective", "values", "density", "device"});
   BucketPlan b;
   for (const Json& name : json.at("tensors")) {
     b.tensors.push_back(index_of(name, bucket, names));
@@ -73,12 +76,107 @@ BucketPlan bucket_from(const Json& json, std::size_t bucket,
   b.collective = json.at("collective");
   b.values = json.at("values");
   if (json.contains("density")) b.density = json.at("density").get<double>();
+  if (json.contains("piece")) b.piece = piece_from(json.at("piece"), bucket);
+  for (const Json& rule : json.value("turns", Json::array())) {
+    b.turns.push_back(rule);
+  }
+  b.device = json.value("device", "");
   return b;
 }
 
-// Calls `read` on the JSON of a text that anyone may have written.
-template <class F>
-void read_json(std::string_view text, F&& read) {
+// What a bucket says of itself, whatever its tensors are.
+void check_bucket(const BucketPlan& b, std::size_t i) {
+  require(!b.tensors.empty(), "[plan] a bucket must have a tensor, but bucket ",
+          i, " has none; leave it out");
+  const double density = b.density.value_or(1);
+  require(density > 0 && density <= 1,
+          "[plan] a density must be above 0 and at most 1, but bucket ", i,
+          " has ", density, "; without one it follows --density");
+  require(b.device.empty() || b.device == "cpu",
+          "[plan] a device must be cpu, or missing where gradients are "
+          "selected where they are made, but bucket ",
+          i, " has '", b.device, "'");
+  require(!b.dense() || (b.device.empty() && b.turns.empty()),
+          "[plan] a dense bucket is not selected, but bucket ", i,
+          " has turns or a device for that; take them out");
+  for (const std::string& rule : b.turns) {
+    require(rule != "none",
+            "[plan] turns must be of sparsifiers that select, "
+            "but bucket ",
+            i, " has none among them");
+  }
+}
+
+// Which parts of the tensors are in some bucket.
+class Coverage {
+ public:
+  explicit Coverage(std::span<const std::string> names)
+      : names_(names), seen_(names.size()) {}
+
+  void add(std::size_t t, const Piece& piece, std::size_t bucket) {
+    require(t < names_.size(), "[plan] tensors must be of the model, which ",
+            "has ", names_.size(), ", but bucket ", bucket, " has number ", t);
+    std::vector<bool>& seen = seen_[t];
+    if (seen.empty()) seen.resize(piece.count);
+    require(seen.size() == piece.count, "[plan] all pieces of '", names_[t],
+            "' must be of as many, but bucket ", bucket, " has one of ",
+            piece.count, " and another has one of ", seen.size());
+    require(!seen[piece.index], "[plan] must have each tensor once, but has ",
+            piece.whole() ? "" : concat("piece ", piece.index, " of "), "'",
+            names_[t], "' twice; take it out of one bucket");
+    seen[piece.index] = true;
+  }
+
+  void check() const {
+    for (std::size_t t = 0; t < names_.size(); ++t) {
+      const auto missing = std::find(seen_[t].begin(), seen_[t].end(), false);
+      require(!seen_[t].empty() && missing == seen_[t].end(),
+              "[plan] must have each tensor of the model once, but lacks ",
+              seen_[t].empty()
+                  ? ""
+                  : concat("piece ", missing - seen_[t].begin(), " of "),
+              "'", names_[t], "'; put it into a bucket");
+    }
+  }
+
+ private:
+  std::span<const std::string> names_;
+  std::vector<std::vector<bool>> seen_;  // by tensor, by piece
+};
+
+}  // namespace
+
+void check_plan(const Plan& plan, std::span<const std::string> names) {
+  Coverage coverage(names);
+  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
+    const BucketPlan& b = plan.buckets[i];
+    check_bucket(b, i);
+    require(!plan.hierarchical || b.device.empty(),
+            "[plan] machines select where their gradients are, but bucket ", i,
+            " of a hierarchical plan has a device; take it out");
+    for (const std::size_t t : b.tensors) coverage.add(t, b.piece, i);
+  }
+  coverage.check();
+}
+
+double bucket_density(const BucketPlan& bucket, const Densities& schedule) {
+  if (!bucket.density) return schedule.now;
+  return std::min(1.0, *bucket.density * (schedule.now / schedule.end));
+}
+
+void check_plan_version(const Json& file) {
+  if (!file.is_object()) return;  // which is found out soon enough
+  const Json& version = file.at("version");
+  if (version == kPlanVersion) return;
+  throw std::invalid_argument(
+      concat("[plan] version must be ", kPlanVersion, ", got ", version.dump(),
+             version == 1 ? "; version 1 had numbers for tensors: put their "
+                            "names there, as in plan.json of a new run"
+                          : ""));
+}
+
+void read_plan_json(std::string_view text,
+                    const std::function<void(const Json&)>& read) {
   check_json("plan", text);
   try {
     read(Json::parse(text));
@@ -90,39 +188,9 @@ void read_json(std::string_view text, F&& read) {
   }
 }
 
-}  // namespace
-
-void check_plan(const Plan& plan, std::span<const std::string> names) {
-  std::vector<int> count(names.size(), 0);
-  for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
-    const BucketPlan& b = plan.buckets[i];
-    require(!b.tensors.empty(),
-            "[plan] a bucket must have a tensor, but bucket ", i,
-            " has none; leave it out");
-    const double density = b.density.value_or(1);
-    require(density > 0 && density <= 1,
-            "[plan] a density must be above 0 and at most 1, but bucket ", i,
-            " has ", density, "; without one it follows --density");
-    for (const std::size_t t : b.tensors) {
-      require(t < names.size(), "[plan] tensors must be of the model, which ",
-              "has ", names.size(), ", but bucket ", i, " has number ", t);
-      require(++count[t] == 1, "[plan] must have each tensor once, but has '",
-              names[t], "' twice; take it out of one bucket");
-    }
-  }
-  for (std::size_t t = 0; t < names.size(); ++t) {
-    require(count[t] == 1, "[plan] must have each tensor of the model once, ",
-            "but lacks '", names[t], "'; put it into a bucket");
-  }
-}
-
-double bucket_density(const BucketPlan& bucket, const Densities& schedule) {
-  if (!bucket.density) return schedule.now;
-  return std::min(1.0, *bucket.density * (schedule.now / schedule.end));
-}
-
-std::string to_json(const Plan& plan, std::span<const std::string> names) {
-  Json json = {{"version", kVersion}, {"name", plan.name}};
+Json plan_to_json(const Plan& plan, std::span<const std::string> names) {
+  Json json = {{"name", plan.name}};
+  if (plan.hierarchical) json["hierarchical"] = true;
   json["buckets"] = Json::array();
   for (const BucketPlan& b : plan.buckets) {
     Json bucket = {{"tensors", Json::array()},
@@ -132,31 +200,55 @@ std::string to_json(const Plan& plan, std::span<const std::string> names) {
                    {"values", b.values}};
     for (const std::size_t t : b.tensors) bucket["tensors"].push_back(names[t]);
     if (b.density) bucket["density"] = *b.density;
+    if (!b.piece.whole()) bucket["piece"] = {b.piece.index, b.piece.count};
+    if (!b.turns.empty()) bucket["turns"] = b.turns;
+    if (!b.device.empty()) bucket["device"] = b.device;
     json["buckets"].push_back(std::move(bucket));
   }
+  return json;
+}
+
+Plan plan_of_json(const Json& json, const std::string& what,
+                  std::span<const std::string> names,
+                  const std::vector<std::string_view>& more) {
+  const FieldsOf fields{"plan", what, json};
+  std::vector<std::string_view> known = {"name", "hierarchical", "buckets"};
+  known.insert(known.end(), more.begin(), more.end());
+  fields.check(known);
+  Plan plan;
+  plan.name = json.at("name");
+  plan.hierarchical = json.value("hierarchical", false);
+  for (const Json& b : json.at("buckets")) {
+    plan.buckets.push_back(bucket_from(b, plan.buckets.size(), names));
+  }
+  check_plan(plan, names);
+  return plan;
+}
+
+std::string to_json(const Plan& plan, std::span<const std::string> names) {
+  Json json = {{"version", kPlanVersion}};
+  json.update(plan_to_json(plan, names));
   return json.dump(2) + "\n";
 }
 
 Plan plan_from_json(std::string_view text, std::span<const std::string> names) {
   Plan plan;
-  read_json(text, [&](const Json& json) {
-    const FieldsOf fields{"plan", "a plan", json};
-    fields.check({"version", "name", "buckets"});
-    check_version(json.at("version"));
-    plan.name = json.at("name");
-    for (const Json& b : json.at("buckets")) {
-      plan.buckets.push_back(bucket_from(b, plan.buckets.size(), names));
-    }
+  read_plan_json(text, [&](const Json& json) {
+    check_plan_version(json);
+    plan = plan_of_json(json, "a plan", names, {"version"});
   });
-  check_plan(plan, names);
   return plan;
 }
 
 std::vector<std::string> plan_tensors(std::string_view text) {
   std::vector<std::string> names;
-  read_json(text, [&](const Json& json) {
+  std::set<std::string> seen;
+  read_plan_json(text, [&](const Json& json) {
     for (const Json& b : json.at("buckets")) {
-      for (const Json& name : b.at("tensors")) names.push_back(name);
+      for (const Json& name : b.at("tensors")) {
+        // Once, however many pieces it has.
+        if (seen.insert(name).second) names.push_back(name);
+      }
     }
   });
   return names;
@@ -169,6 +261,8 @@ std::vector<std::string> bucket_labels(const Plan& plan,
     labels.push_back(names[b.tensors.front()]);
     const std::size_t more = b.tensors.size() - 1;
     if (more > 0) labels.back() += concat(" + ", more);
+    if (b.piece.whole()) continue;
+    labels.back() += concat(" ", b.piece.index + 1, "/", b.piece.count);
   }
   return labels;
 }
@@ -206,6 +300,8 @@ Plan make_plan(std::string_view text, const PlanInput& input) {
   dense.sparsifier = "none";
   dense.collective = input.dense_collective;
   dense.density.reset();
+  dense.turns.clear();
+  dense.device.clear();
   plan.buckets = group(input, false, input.sparse, limit);
   // What is dense only because it is small travels in one.
   const bool all_dense = input.sparse.sparsifier == "none";

@@ -3,6 +3,8 @@
 #include <array>
 
 #include "sluice/plan/auto_planner.h"
+#include "sluice/plan/composed.h"
+#include "sluice/plan/hierarchical.h"
 #include "sluice/plan/lags.h"
 #include "sluice/plan/merging.h"
 #include "sluice/plan/partial.h"
@@ -23,6 +25,9 @@ constexpr std::array kPlanners = {
     registry_entry<AdtopkPartial, Planner>(),
     registry_entry<Hipress, Planner>(),
     registry_entry<Espresso, Planner>(),
+    registry_entry<Hybrid, Planner>(),
+    registry_entry<Interleaved, Planner>(),
+    registry_entry<HierarchicalPlanner, Planner>(),
     registry_entry<AutoPlanner, Planner>(),
 };
 
@@ -32,6 +37,7 @@ Plan Planner::make(const Job& job) const {
   check_job(job);
   Plan made = plan(job);
   made.name = name();
+  made.hierarchical |= job.hierarchical;
   check_plan(made, job.profile.names());
   return made;
 }

@@ -17,8 +17,12 @@ class Planner {
   virtual ~Planner() = default;
 
   virtual std::string_view name() const = 0;
-  // The name of the plan is the planner's. Throws std::invalid_argument for a
-  // job that check_job() refuses.
+  // Else the plan depends on the job's tensors alone: of its profile only names
+  // and elements need to be known, and nothing of its network.
+  virtual bool needs_costs() const { return true; }
+  // The name of the plan is the planner's. It is hierarchical if the job asks
+  // for that; some planners make such plans of their own accord. Throws
+  // std::invalid_argument for a job that check_job() refuses.
   Plan make(const Job& job) const;
 
  private:

@@ -15,8 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::string_view kProfileFile = "profile";
-constexpr std::string_view kStages[] = {"select", "encode", "decode",
-                                        "merge",  "apply",  "sum"};
+constexpr std::string_view kStages[] = {"select", "encode", "decode", "merge",
+                                        "apply",  "sum",    "copy"};
 
 bool is_cost(double v) { return std::isfinite(v) && v >= 0; }
 
@@ -95,6 +95,10 @@ void check_costs(const Profile& profile) {
             nearest_name(kStages, c.what), "'?");
     require(c.device == "cpu" || c.device == "cuda",
             "[profile] a device must be cpu or cuda, got '", c.device, "'");
+    require(c.what != "copy" || c.device != "cpu",
+            "[profile] copies are between a GPU and its host, so that their "
+            "device must be cuda, got '",
+            c.device, "'");
     require(
         seen.insert(concat(c.what, " of ", c.method, " on ", c.device)).second,
         "[profile] must have each cost once, but has ", c.what, " of ",

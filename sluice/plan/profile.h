@@ -21,10 +21,11 @@
 //
 // `what` is select (size: elements of a bucket; packing it, for dense ones,
 // which only method none tells), encode, decode, merge or apply (size: entries;
-// elements of dense ones), or sum (elements of a dense vector that are added).
+// elements of dense ones), sum (elements of a dense vector that are added), or
+// copy (fp32 elements that a GPU brings to its host or back, one way).
 // `method` is that of `sluice list sparsifiers`, or * (also if missing) for all
 // that have no row of their own; dense buckets are of method none. `device` is
-// cpu or cuda; cpu if missing.
+// cpu or cuda, and cuda for copies; cpu if missing.
 
 namespace sluice {
 

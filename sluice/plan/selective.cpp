@@ -1,9 +1,11 @@
 #include "sluice/plan/selective.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "sluice/plan/chain.h"
+#include "sluice/plan/simulate.h"
 #include "sluice/plan/ways.h"
 
 namespace sluice {
@@ -23,7 +25,8 @@ class TensorTimeline {
 
   void set(std::size_t i, const Way& way, double elements) {
     const BucketCost cost = way.of(elements);
-    work_[i] = {i + 1, cost.select, cost.exchange, cost.apply, way.dense()};
+    work_[i] = {i + 1,      cost.select,          cost.exchange,
+                cost.apply, way.applied_at_end(), way.beside()};
   }
   Timeline run() const { return run_timeline(0, backward_, work_, streams_); }
 
@@ -54,6 +57,165 @@ std::vector<std::size_t> by_size(const std::vector<double>& elements) {
   return order;
 }
 
+// A tensor that travels alone.
+struct Cut {
+  std::size_t pieces = 1;
+  double seconds = 0;
+};
+
+// Of 1 to `most` pieces as many as are through first, with nothing beside them.
+Cut best_cut(const Job& job, const Way& way, const TensorProfile& tensor,
+             std::size_t most) {
+  const std::size_t rows = std::max<std::size_t>(1, rows_of(tensor));
+  const auto work_of = [&](std::size_t part) {
+    const BucketCost c =
+        way.of(static_cast<double>(part * (tensor.elements / rows)));
+    return BucketWork{0, c.select, c.exchange, c.apply, way.dense()};
+  };
+  Cut best;
+  std::vector<BucketWork> work;
+  for (std::size_t count = 1; count <= std::min(most, rows); ++count) {
+    // Pieces differ by a row at most.
+    const BucketWork less = work_of(rows / count);
+    const BucketWork more =
+        rows % count == 0 ? less : work_of(rows / count + 1);
+    work.clear();
+    for (std::size_t i = 0; i < count; ++i) {
+      const Piece piece{i, count};
+      const bool small = piece.end(rows) - piece.begin(rows) == rows / count;
+      work.push_back(small ? less : more);
+    }
+    const double seconds = run_timeline(0, {}, work, job.streams).end;
+    if (count == 1 || seconds < best.seconds) best = {count, seconds};
+  }
+  return best;
+}
+
+void add_pieces(Plan& plan, const BucketPlan& like, std::size_t tensor,
+                std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    plan.buckets.push_back(like);
+    plan.buckets.back().tensors = {tensor};
+    plan.buckets.back().piece = {i, count};
+  }
+}
+
+// Tensors of one size that travel in one way, those made last first: they are
+// the farthest from the output, and if some are selected by the host, these.
+struct Alike {
+  std::vector<std::size_t> at;
+  const Way* here = nullptr;
+  const Way* there = nullptr;
+  std::size_t offloaded = 0;  // the first so many
+};
+
+// The second of Espresso's algorithms: how many of each are selected by the
+// host.
+class Offloading {
+ public:
+  Offloading(TensorTimeline& timeline, const std::vector<double>& elements,
+             std::vector<Alike> groups)
+      : timeline_(timeline), elements_(elements), groups_(std::move(groups)) {}
+
+  // Every combination, which is the best there is; of too many, one group after
+  // another, the largest tensors first.
+  std::vector<Alike> run() {
+    least_ = timeline_.run().end;
+    double combinations = 1;
+    for (const Alike& g : groups_) {
+      combinations *= static_cast<double>(g.at.size() + 1);
+    }
+    best_ = groups_;
+    if (combinations <= kMost) {
+      try_all(0);
+    } else {
+      for (std::size_t g = 0; g < groups_.size(); ++g) try_each(g);
+    }
+    return best_;
+  }
+
+ private:
+  // Of combinations: as many steps as the first algorithm simulates for a
+  // hundred tensors.
+  static constexpr double kMost = 1024;
+
+  void put(Alike& group, std::size_t count) {
+    // Only those that change.
+    const std::size_t from = std::min(count, group.offloaded);
+    const std::size_t to = std::max(count, group.offloaded);
+    for (std::size_t i = from; i < to; ++i) {
+      const std::size_t at = group.at[i];
+      timeline_.set(at, i < count ? *group.there : *group.here, elements_[at]);
+    }
+    group.offloaded = count;
+  }
+  void judge() {
+    const double end = timeline_.run().end;
+    if (end >= least_) return;
+    least_ = end;
+    best_ = groups_;
+  }
+  void try_all(std::size_t from) {
+    if (from == groups_.size()) {
+      judge();
+      return;
+    }
+    for (std::size_t count = 0; count <= groups_[from].at.size(); ++count) {
+      put(groups_[from], count);
+      try_all(from + 1);
+    }
+  }
+  void try_each(std::size_t g) {
+    for (std::size_t count = 1; count <= groups_[g].at.size(); ++count) {
+      put(groups_[g], count);
+      judge();
+    }
+    put(groups_[g], best_[g].offloaded);
+  }
+
+  TensorTimeline& timeline_;
+  const std::vector<double>& elements_;
+  std::vector<Alike> groups_;
+  std::vector<Alike> best_;
+  double least_ = 0;
+};
+
+// Puts on the host what gains by that. The first buckets of the plan are the
+// tensors of the timeline, which stands as the plan does.
+void offload(const Job& job, TensorTimeline& timeline,
+             const std::vector<double>& elements, Plan& plan) {
+  // Leaders of machines select where gradients are.
+  if (job.hierarchical) return;
+  std::map<std::string, std::pair<Way, Way>> ways;  // by collective
+  std::map<std::pair<double, std::string>, Alike, std::greater<>> alike;
+  for (std::size_t i = elements.size(); i-- > 0;) {
+    BucketPlan here = plan.buckets[i];
+    if (here.dense() || job.offloads(here)) continue;
+    here.tensors.clear();
+    BucketPlan there = here;
+    there.device = "cpu";
+    if (!job.offloads(there) || !Way::priced(job, there)) continue;
+    auto way = ways.find(here.collective);
+    if (way == ways.end()) {
+      way = ways.emplace(here.collective,
+                         std::pair(Way(job, here), Way(job, there)))
+                .first;
+    }
+    Alike& group = alike[{elements[i], here.collective}];
+    group.at.push_back(i);
+    group.here = &way->second.first;
+    group.there = &way->second.second;
+  }
+  std::vector<Alike> groups;
+  for (auto& [key, group] : alike) groups.push_back(std::move(group));
+  if (groups.empty()) return;
+  for (const Alike& g : Offloading(timeline, elements, groups).run()) {
+    for (std::size_t i = 0; i < g.offloaded; ++i) {
+      plan.buckets[g.at[i]].device = "cpu";
+    }
+  }
+}
+
 }  // namespace
 
 Plan Hipress::plan(const Job& job) const {
@@ -68,18 +230,26 @@ Plan Hipress::plan(const Job& job) const {
     batch.tensors.clear();
     bytes = 0;
   };
+  const auto most = static_cast<std::size_t>(
+      std::min(job.ranks, static_cast<double>(params_.pieces)));
   for (std::size_t t = job.profile.tensors.size(); t-- > 0;) {
-    const auto elements = static_cast<double>(job.profile.tensors[t].elements);
-    const bool compress =
-        !job.must_be_dense(t) &&
-        sparse.of(elements).seconds() < dense.of(elements).seconds();
-    if (compress) {
-      plan.buckets.push_back(job.sparse);
-      plan.buckets.back().tensors = {t};
+    const TensorProfile& tensor = job.profile.tensors[t];
+    const double own = 4 * static_cast<double>(tensor.elements);
+    // What is smaller shares a batch.
+    const bool alone = own > static_cast<double>(params_.batch);
+    const Cut raw = best_cut(job, dense, tensor, alone ? most : 1);
+    const Cut coded =
+        job.must_be_dense(t) ? raw : best_cut(job, sparse, tensor, most);
+    if (coded.seconds < raw.seconds) {
+      add_pieces(plan, job.sparse, t, coded.pieces);
+      continue;
+    }
+    if (raw.pieces > 1) {
+      add_pieces(plan, dense.like(), t, raw.pieces);
       continue;
     }
     batch.tensors.push_back(t);
-    bytes += 4 * elements;
+    bytes += own;
     if (bytes >= static_cast<double>(params_.batch)) flush();
   }
   flush();
@@ -112,7 +282,12 @@ Plan Espresso::plan(const Job& job) const {
     }
     timeline.set(i, costs[groups[i].way], elements[i]);
   }
-  return plan_of(tensors, groups, ways, ways[0]);
+  Plan plan = plan_of(tensors, groups, ways, ways[0]);
+  Plan other = plan;
+  offload(job, timeline, elements, other);
+  const bool shorter = other != plan && iteration_seconds(other, job) <
+                                            iteration_seconds(plan, job);
+  return shorter ? other : plan;
 }
 
 }  // namespace sluice

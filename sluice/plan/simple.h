@@ -16,6 +16,7 @@ class Layerwise final : public Planner {
 
   explicit Layerwise(const Params&) {}
   std::string_view name() const override { return kName; }
+  bool needs_costs() const override { return false; }
 
  private:
   Plan plan(const Job& job) const override {
@@ -33,6 +34,7 @@ class SingleBucket final : public Planner {
 
   explicit SingleBucket(const Params&) {}
   std::string_view name() const override { return kName; }
+  bool needs_costs() const override { return false; }
 
  private:
   Plan plan(const Job& job) const override {
@@ -54,6 +56,7 @@ class BySize final : public Planner {
 
   explicit BySize(const Params& params) : params_(params) {}
   std::string_view name() const override { return kName; }
+  bool needs_costs() const override { return false; }
 
  private:
   Plan plan(const Job& job) const override {

@@ -17,19 +17,19 @@ std::vector<double> backward_of(const Profile& profile) {
 // Neighbours mostly do: what they cost is then looked up once.
 bool travels_alike(const BucketPlan& a, const BucketPlan& b) {
   return a.sparsifier == b.sparsifier && a.collective == b.collective &&
-         a.density == b.density;
+         a.density == b.density && a.turns == b.turns && a.values == b.values &&
+         a.device == b.device;
 }
 
 std::vector<BucketCost> costs_of(const Plan& plan, const Job& job, bool free) {
   std::vector<BucketCost> costs;
   std::optional<Way> way;
   for (const BucketPlan& b : plan.buckets) {
-    double elements = 0;
-    for (const std::size_t t : b.tensors) {
-      elements += static_cast<double>(job.profile.tensors[t].elements);
+    if (!way || !travels_alike(b, way->like())) {
+      way.emplace(job, b, free, plan.hierarchical);
     }
-    if (!way || !travels_alike(b, way->like())) way.emplace(job, b, free);
-    costs.push_back(way->of(elements));
+    const std::size_t elements = bucket_elements(job.profile, b);
+    costs.push_back(way->of(static_cast<double>(elements)));
   }
   return costs;
 }
@@ -38,22 +38,27 @@ Timeline timeline_of(const Plan& plan, const Job& job,
                      const std::vector<BucketCost>& costs) {
   const std::size_t count = job.profile.tensors.size();
   std::vector<BucketWork> work;
+  const bool machines = plan.hierarchical && job.shares_machines();
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
     // The first tensor of the model is made last.
     const auto& tensors = plan.buckets[i].tensors;
     const std::size_t last = *std::min_element(tensors.begin(), tensors.end());
     work.push_back({count - last, costs[i].select, costs[i].exchange,
-                    costs[i].apply, plan.buckets[i].sparsifier == "none"});
+                    costs[i].apply, machines || plan.buckets[i].dense(),
+                    job.offloads(plan.buckets[i])});
   }
   return run_timeline(job.profile.forward, backward_of(job.profile), work,
-                      job.streams, vote_seconds(job));
+                      job.streams, vote_seconds(job, plan.buckets.size()));
 }
 
 }  // namespace
 
-double iteration_seconds(const Plan& plan, const Job& job) {
-  return timeline_of(plan, job, costs_of(plan, job, false)).end +
-         job.profile.update;
+StepCost step_cost(const Plan& plan, const Job& job) {
+  const std::vector<BucketCost> costs = costs_of(plan, job, false);
+  StepCost out;
+  out.seconds = timeline_of(plan, job, costs).end + job.profile.update;
+  for (const BucketCost& c : costs) out.bytes += c.bytes;
+  return out;
 }
 
 Simulation simulate(const Plan& plan, const Job& job) {

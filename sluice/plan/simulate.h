@@ -20,10 +20,18 @@ struct Simulation {
   double efficiency() const { return compute / iteration; }
 };
 
-// Throws std::invalid_argument unless job and plan make sense.
+// Throws std::invalid_argument unless job and plan make sense. Whether ranks of
+// a machine exchange as one is the plan's to say.
 Simulation simulate(const Plan& plan, const Job& job);
 
-// The iteration alone; for who has checked both and asks often.
-double iteration_seconds(const Plan& plan, const Job& job);
+// The iteration and the bytes alone; for who has checked both and asks often.
+struct StepCost {
+  double seconds = 0;
+  double bytes = 0;
+};
+StepCost step_cost(const Plan& plan, const Job& job);
+inline double iteration_seconds(const Plan& plan, const Job& job) {
+  return step_cost(plan, job).seconds;
+}
 
 }  // namespace sluice

@@ -50,18 +50,28 @@ Interval take(double& free, double ready, double seconds) {
 }
 
 // Backward, and when each bucket is ready; with selection in its stream, all
-// of that as well.
+// of that as well. One thread starts all selections, in their order, and is at
+// those of the host itself, until `selecting`: what is behind them is started
+// by the first gradient that is made later.
 void compute(Timeline& out, double forward, std::span<const double> backward,
              std::span<const BucketWork> buckets, bool select_here) {
   double now = forward;
+  double selecting = 0;
   std::size_t next = 0;
+  bool waits = false;
   out.compute.push_back({0, forward});
   for (std::size_t made = 0;; ++made) {
     for (; next < buckets.size() && buckets[next].ready_after <= made; ++next) {
-      out.buckets[next].ready = now;
-      if (select_here) {
-        out.buckets[next].select = take(now, now, buckets[next].select);
-      }
+      const BucketWork& work = buckets[next];
+      BucketTimes& times = out.buckets[next];
+      if (!waits) times.ready = now;
+      waits = select_here && !work.beside && work.select > 0 &&
+              selecting > now && made < backward.size();
+      if (waits) break;
+      if (!select_here) continue;
+      times.select = work.beside ? take(selecting, times.ready, work.select)
+                                 : take(now, work.select > 0 ? selecting : now,
+                                        work.select);
     }
     if (made == backward.size()) break;
     out.compute.push_back({now, now + backward[made]});

@@ -14,6 +14,9 @@ namespace sluice {
 struct Streams {
   bool select_beside = true;  // else in the stream of backward, which waits
   bool apply_beside = false;  // else where it is exchanged
+  // There is no core to spare: what a message takes of the processor keeps
+  // backward waiting as well. See kMessageWork.
+  bool one_core = false;
 };
 
 // A bucket, as the timeline sees it.
@@ -23,6 +26,9 @@ struct BucketWork {
   double exchange = 0;
   double apply = 0;
   bool at_end = false;  // applied when the step is committed
+  // Selected by the host, beside a backward that runs elsewhere, whatever
+  // Streams say. What follows is selected behind it.
+  bool beside = false;
 };
 
 struct Interval {

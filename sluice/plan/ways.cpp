@@ -16,6 +16,7 @@ std::vector<BucketPlan> sparse_ways(const Job& job) {
 
 std::vector<BucketPlan> dense_ways(const Job& job) {
   std::vector<BucketPlan> ways = {dense_bucket(job, job.dense_collective)};
+  if (job.all_dense() && job.sparse.collective != "auto") return ways;
   for (const CostRow& row : job.collectives) {
     if (!row.dense || row.name == job.dense_collective) continue;
     ways.push_back(dense_bucket(job, row.name));

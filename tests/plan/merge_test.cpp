@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <random>
 
@@ -168,6 +169,38 @@ TEST(Merge, TakesLongChains) {
 }
 
 // One link of latency 1 and no rate: by hand.
+// Selection keeps pace with backward and the link idles: nearly no state is
+// worse than another.
+TEST(Merge, HasAnEndWhereBackwardHidesNearlyAll) {
+  std::mt19937 random(5);
+  Chain chain;
+  for (std::size_t i = 0; i < 200; ++i) {
+    const std::size_t rows = std::size_t{64} << random() % 5;
+    chain.elements.push_back(double(rows * (64 << random() % 4) * 9));
+    chain.backward.push_back(1e-4 + 1e-6 * double(random() % 700));
+    chain.elements.push_back(double(rows));
+    chain.backward.push_back(0);
+  }
+  const GroupCosts ways[] = {
+      [](double x) {
+        return GroupCost{1e-5 + 1e-9 * x, 2e-5 + 2e-10 * x};
+      },
+      [](double x) {
+        return GroupCost{0, 3e-5 + 1.2e-9 * x};
+      }};
+  for (const bool beside : {true, false}) {
+    const auto start = std::chrono::steady_clock::now();
+    const double end =
+        end_of(chain, merge_exactly(chain, ways, beside), ways, beside);
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              std::chrono::seconds(10));
+    for (const Groups& groups :
+         {each_alone(chain), all_together(chain), merge_omgs(chain, ways[0])}) {
+      EXPECT_LE(end, end_of(chain, groups, ways, beside));
+    }
+  }
+}
+
 TEST(Merge, MgwfbpMergesWhileTheLinkIsBusy) {
   const GroupCosts cost = [](double x) { return GroupCost{5, 1 + x}; };
   // The first is sent from 1 to 4; the second, made at 1.5, is but half a

@@ -86,6 +86,9 @@ TEST(Profile, SaysWhatIsWrong) {
   EXPECT_EQ(refusal_with("\"method\": \"dgc\", \"device\": \"cuda\",", ""),
             "[profile] must have each cost once, but has select of * on cpu "
             "twice");
+  EXPECT_EQ(refusal_with("\"select\"", "\"copy\""),
+            "[profile] copies are between a GPU and its host, so that their "
+            "device must be cuda, got 'cpu'");
   EXPECT_EQ(refusal_with("\"cuda\"", "\"tpu\""),
             "[profile] a device must be cpu or cuda, got 'tpu'");
   EXPECT_NE(refusal_with("\"format\": 1", "\"format\": 2").find("format 1"),

@@ -64,6 +64,48 @@ TEST(Simulate, TakesTheCostOfTheMethodAndTheDevice) {
   EXPECT_EQ(selected(), 0.25);
 }
 
+// The host's own stages, and the copies there and back.
+TEST(Simulate, AddsTheCopiesOfWhatTheHostSelects) {
+  Job job = job_of({1000000});
+  put_on_gpu(job, 10, 2e-9);
+  Plan plan = make_plan("single", plan_input(job));
+  const BucketCost here = simulate(plan, job).costs[0];
+  plan.buckets[0].device = "cpu";
+  const BucketCost there = simulate(plan, job).costs[0];
+  const double copy = 1e-5 + 2e-3;
+  EXPECT_NEAR(there.select, 10 * here.select + copy, 1e-7);
+  EXPECT_NEAR(there.apply, 10 * here.apply + copy, 1e-7);
+  EXPECT_EQ(there.bytes, here.bytes);
+  // In backward's stream it is nothing that backward waits for.
+  job.streams.select_beside = false;
+  EXPECT_NEAR(simulate(plan, job).timeline.buckets[0].select.end,
+              job.profile.forward + job.profile.backward() + there.select,
+              1e-9);
+  // On the host itself it means nothing.
+  Job host = job_of({1000000});
+  const double seconds = simulate(plan, host).iteration;
+  plan.buckets[0].device.clear();
+  EXPECT_EQ(simulate(plan, host).iteration, seconds);
+}
+
+// What is not known is not free.
+TEST(Simulate, RefusesToPriceTheHostWithoutItsCosts) {
+  for (const char* missing : {"copy", "select", "apply"}) {
+    Job job = job_of(kSizes);
+    put_on_gpu(job, 10, 1e-10);
+    Plan plan = make_plan("single", plan_input(job));
+    plan.buckets[0].device = "cpu";
+    EXPECT_NO_THROW(simulate(plan, job));
+    std::erase_if(job.profile.costs, [&](const StageCost& c) {
+      return c.what == missing && (c.what == "copy" || c.device == "cpu");
+    });
+    EXPECT_EQ(refusal([&] { simulate(plan, job); }),
+              "[plan] a bucket on the cpu needs costs of copy on cuda and of "
+              "select and apply of topk on cpu, and the profile lacks some; "
+              "sluice train --profile 20 on a GPU measures them");
+  }
+}
+
 TEST(Simulate, DenseBucketsArePackedAndAppliedAtTheEnd) {
   Job job = job_of(kSizes);
   job.sparse.sparsifier = "none";
@@ -100,21 +142,91 @@ TEST(Simulate, DensitiesOfBucketsCount) {
   EXPECT_GT(simulate(plan, job).bytes, 5 * usual);
 }
 
+TEST(Simulate, PiecesCountTheirRows) {
+  Job job = job_of({900, 21});
+  job.profile.tensors[0].shape = {3, 300};
+  Plan plan = make_plan("single", plan_input(job));  // {1, 0}
+  plan.buckets.push_back(plan.buckets[0]);
+  plan.buckets[0].piece = {0, 2};
+  plan.buckets[1].piece = {1, 2};
+  // One of three rows, and ten of as many rows as elements.
+  EXPECT_EQ(bucket_elements(job.profile, plan.buckets[0]), 310);
+  EXPECT_EQ(bucket_elements(job.profile, plan.buckets[1]), 611);
+  const Simulation s = simulate(plan, job);
+  const Way way(job, job.sparse);
+  EXPECT_EQ(s.costs[0].select, way.of(310).select);
+  EXPECT_EQ(s.costs[1].exchange, way.of(611).exchange);
+  // More pieces than rows.
+  plan.buckets.clear();
+  double sum = 0;
+  for (std::size_t i = 0; i < 50; ++i) {
+    plan.buckets.push_back(job.sparse);
+    plan.buckets.back().tensors = {1, 0};
+    plan.buckets.back().piece = {i, 50};
+    sum +=
+        static_cast<double>(bucket_elements(job.profile, plan.buckets.back()));
+  }
+  EXPECT_EQ(sum, 921);
+  const Simulation many = simulate(plan, job);
+  EXPECT_EQ(many.costs[0].exchange, 0) << "there is nothing in it";
+  EXPECT_GT(many.timeline.vote.end - many.timeline.vote.begin,
+            s.timeline.vote.end - s.timeline.vote.begin)
+      << "the vote counts every bucket";
+}
+
+TEST(Simulate, TurnsCostTheirMean) {
+  Job job = job_of(kSizes);
+  job.profile.costs.push_back(
+      {"select", "dgc", "cpu", CostCurve({{1, 0.5}, {1e9, 0.5}})});
+  job.profile.costs.push_back(
+      {"encode", "dgc", "cpu", CostCurve({{1, 0.1}, {1e9, 0.1}})});
+  const auto cost = [&](const char* sparsifier,
+                        const std::vector<std::string>& turns) {
+    job.sparse.sparsifier = sparsifier;
+    job.sparse.turns = turns;
+    return simulate(make_plan("single", plan_input(job)), job).costs[0];
+  };
+  const BucketCost topk = cost("topk", {});
+  const BucketCost dgc = cost("dgc", {});
+  const BucketCost both = cost("topk", {"dgc"});
+  EXPECT_DOUBLE_EQ(both.select, (topk.select + dgc.select) / 2);
+  EXPECT_DOUBLE_EQ(both.exchange, (topk.exchange + dgc.exchange) / 2);
+  EXPECT_DOUBLE_EQ(both.apply, topk.apply);
+  const BucketCost three = cost("topk", {"topk", "dgc"});
+  EXPECT_DOUBLE_EQ(three.select, (2 * topk.select + dgc.select) / 3);
+  // Neighbours that differ in their turns or values alone.
+  Plan plan = make_plan("layerwise", plan_input(job));
+  plan.buckets[0].turns.clear();
+  EXPECT_LT(simulate(plan, job).costs[0].select, 0.1);
+  EXPECT_GT(simulate(plan, job).costs[1].select, 0.1);
+  plan.buckets[2].values = "bf16";
+  plan.buckets[2].collective = plan.buckets[3].collective = "allgather";
+  EXPECT_EQ(simulate(plan, job).costs[3].bytes,
+            Way(job, plan.buckets[3]).of(10000).bytes);
+}
+
 // Machines of 4 ranks with a fast network inside.
 TEST(Simulate, KnowsMachines) {
   Job job = job_of(kSizes);
   job.ranks = 16;
   job.sparse.collective = "allgather";
-  const Plan plan = make_plan("single", plan_input(job));
+  Plan plan = make_plan("single", plan_input(job));
   const double flat = simulate(plan, job).iteration;
+  plan.hierarchical = true;  // of one rank each: flat
+  EXPECT_EQ(simulate(plan, job).iteration, flat);
+  plan.hierarchical = false;
   job.network.per_machine = 4;
   job.network.inside = {1e-6, 1e-11};
   // They share a port: most of what is sent goes through it four times.
   EXPECT_GT(simulate(plan, job).iteration, flat);
+  // The plan says whether they exchange as one, whatever the job asks for.
+  const double shared = simulate(plan, job).iteration;
   job.hierarchical = true;
+  EXPECT_EQ(simulate(plan, job).iteration, shared);
+  plan.hierarchical = true;
   EXPECT_LT(simulate(plan, job).iteration, flat);
   // All on one machine.
-  job.hierarchical = false;
+  plan.hierarchical = false;
   job.ranks = 4;
   EXPECT_LT(simulate(plan, job).exposed_exchange, 5e-3);
 }

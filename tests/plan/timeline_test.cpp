@@ -42,6 +42,33 @@ TEST(Timeline, SelectionInTheStreamOfBackwardDelaysIt) {
   EXPECT_EQ(t.exposed_exchange(), 2);
 }
 
+// What the host selects delays neither backward nor a gradient, but whatever is
+// selected behind it.
+TEST(Timeline, HostsSelectBesideBackward) {
+  std::vector<BucketWork> work = {{1, 1, 4, 0}, {3, 1, 2, 0}};
+  work[0].beside = true;
+  const Timeline t = run_timeline(10, kBackward, work, {false, false});
+  EXPECT_EQ(t.buckets[0].select.begin, 12);
+  EXPECT_EQ(t.buckets[0].select.end, 13);
+  EXPECT_EQ(t.buckets[1].ready, 16);
+  EXPECT_EQ(t.buckets[1].select.end, 17);
+  EXPECT_EQ(t.end, 19);
+  // Selected until 14.5; the next one's gradient is there at 12 already, and
+  // backward comes to it at 15 only.
+  work = {{1, 2.5, 1, 0}, {1, 1, 2, 0}, {3, 0, 1, 0}};
+  work[0].beside = true;
+  const Timeline late = run_timeline(10, kBackward, work, {false, false});
+  EXPECT_EQ(late.buckets[1].ready, 12);
+  EXPECT_EQ(late.buckets[1].select.begin, 15);
+  EXPECT_EQ(late.buckets[2].ready, 17);
+  // Behind all of backward, it waits for the host.
+  work = {{3, 5, 1, 0}, {3, 1, 2, 0}};
+  work[0].beside = true;
+  const Timeline last = run_timeline(10, kBackward, work, {false, false});
+  EXPECT_EQ(last.buckets[1].select.begin, 21);
+  EXPECT_EQ(last.end, 24);
+}
+
 // Dense sums wait for the vote, which waits for all exchanges.
 TEST(Timeline, CommitsAtTheEnd) {
   const std::vector<BucketWork> work = {{1, 0, 1, 4, true}, {3, 0, 2, 1}};
@@ -78,6 +105,7 @@ TEST(Timeline, ExposesWhatIsNotComputed) {
       if (random() % 2 == 0 || q + 1 == backward.size()) {
         work.push_back(
             {q + 1, seconds(random), 2 * seconds(random), seconds(random)});
+        work.back().beside = random() % 3 == 0;
       }
     }
     for (const bool select : {false, true}) {
