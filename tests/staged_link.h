@@ -62,13 +62,17 @@ class LinkHub {
 class StagedLink final : public DeviceLink {
  public:
   StagedLink(LinkHub& hub, Communicator& comm, Backend& backend)
-      : DeviceLink(comm), hub_(hub), backend_(backend) {}
+      : DeviceLink(comm),
+        hub_(hub),
+        backend_(backend),
+        rank_(comm.rank()),
+        size_(comm.size()) {}
 
   std::string_view name() const override { return "staged"; }
   void wait(const Event& event) override { backend_.wait(event); }
   void abort() noexcept override { aborted_ = true; }
   void rebuild() override {
-    if (comm_.rank() == 1 && hub_.takes_refusal()) {
+    if (rank_ == 1 && hub_.takes_refusal()) {
       comm_.abandon("link", Communicator::kBetweenSteps,
                     "[link] rank 1 cannot connect");
     }
@@ -83,7 +87,7 @@ class StagedLink final : public DeviceLink {
 
   void enqueue_all_gather(Stream& stream, const void* mine, void* all,
                           std::size_t bytes) override {
-    run(stream, mine, bytes, all, comm_.size() * bytes,
+    run(stream, mine, bytes, all, size_ * bytes,
         [=](const Gifts& gifts, std::byte* out) {
           for (std::size_t r = 0; r < gifts.size(); ++r) {
             std::memcpy(out + r * bytes, gifts[r].data(), bytes);
@@ -93,8 +97,8 @@ class StagedLink final : public DeviceLink {
 
   void enqueue_all_to_all(Stream& stream, const void* out, void* in,
                           std::size_t bytes) override {
-    const std::size_t own = comm_.rank() * bytes;
-    run(stream, out, comm_.size() * bytes, in, comm_.size() * bytes,
+    const std::size_t own = rank_ * bytes;
+    run(stream, out, size_ * bytes, in, size_ * bytes,
         [=](const Gifts& gifts, std::byte* target) {
           for (std::size_t r = 0; r < gifts.size(); ++r) {
             std::memcpy(target + r * bytes, gifts[r].data() + own, bytes);
@@ -122,11 +126,10 @@ class StagedLink final : public DeviceLink {
     const LinkHub::Key key = {comm_.epoch(), next_++};
     const auto meet = [=, this](const std::byte* from, std::byte* to) {
       if (aborted_) return;
-      hub_.give(key, comm_.rank(), {from, from + in_bytes});
+      hub_.give(key, rank_, {from, from + in_bytes});
       Gifts all;
-      comm_.wait_until(
-          [&] { return !(all = hub_.take(key, comm_.size())).empty(); },
-          " inside the link");
+      comm_.wait_until([&] { return !(all = hub_.take(key, size_)).empty(); },
+                       " inside the link");
       finish(all, to);
     };
     if (enqueue_fake_work(backend_, stream, in, out, meet)) return;
@@ -140,6 +143,9 @@ class StagedLink final : public DeviceLink {
 
   LinkHub& hub_;
   Backend& backend_;
+  // Kept: the device may come to an exchange while the host is in a group.
+  std::size_t rank_;
+  std::size_t size_;
   std::uint64_t next_ = 0;
   bool aborted_ = false;
 };

@@ -1,14 +1,26 @@
 #include "sluice/sync/bucket_set.h"
 
+#include <algorithm>
+
 #include "sluice/core/ensure.h"
 
 namespace sluice {
+namespace {
+
+// With other machines other ranks lead, and what collectives have learned is
+// the leaders' alone: it goes with this number, which a double holds.
+double tag_of(const Machines& machines) {
+  return static_cast<double>(machines.digest() >> 11);
+}
+
+}  // namespace
 
 BucketSet::BucketSet(Backend& backend, std::vector<TensorInfo> tensors,
-                     std::vector<Treatment> treatments)
+                     std::vector<Treatment> treatments, Backend* host)
     : backend_(backend),
       tensors_(std::move(tensors)),
-      treatments_(std::move(treatments)) {
+      treatments_(std::move(treatments)),
+      given_host_(host) {
   std::size_t elements = 0;
   for (const TensorInfo& t : tensors_) {
     names_.push_back(t.name);
@@ -18,20 +30,44 @@ BucketSet::BucketSet(Backend& backend, std::vector<TensorInfo> tensors,
   arena_ = std::make_unique<Arena>(backend_, elements);
 }
 
-void BucketSet::take(const Plan& plan) {
+void BucketSet::take(const Plan& plan, const Machines* machines) {
   check_plan(plan, names_);
-  // Buckets that are as they were keep what they have learned.
-  std::vector<std::unique_ptr<BucketSync>> made;
-  for (const BucketPlan& bucket : plan.buckets) {
-    made.push_back(find(bucket) != nullptr ? nullptr : make(bucket));
+  std::vector<BucketPlan> plans;
+  for (const BucketPlan& b : plan.buckets) plans.push_back(placed(b));
+  std::unique_ptr<HostSide> fresh;
+  const bool offloads =
+      std::any_of(plans.begin(), plans.end(),
+                  [](const BucketPlan& b) { return !b.device.empty(); });
+  if (offloads && host_ == nullptr) {
+    fresh = std::make_unique<HostSide>(backend_, given_host_, arena_->size());
   }
-  bucket_of_.resize(tensors_.size());
+  HostSide* host = fresh != nullptr ? fresh.get() : host_.get();
+  // Buckets that are as they were keep what they have learned: on whom they
+  // exchange with, that is.
+  const bool keeps = machines == machines_;
+  std::vector<std::unique_ptr<BucketSync>> made;
+  for (const BucketPlan& bucket : plans) {
+    made.push_back(keeps && find(bucket) != nullptr
+                       ? nullptr
+                       : make(bucket, machines, host));
+  }
+  machines_ = machines;
+  buckets_of_.assign(tensors_.size(), {});
   for (std::size_t b = 0; b < made.size(); ++b) {
-    for (const std::size_t t : plan.buckets[b].tensors) bucket_of_[t] = b;
+    for (const std::size_t t : plans[b].tensors) buckets_of_[t].push_back(b);
     if (made[b] != nullptr) continue;
-    made[b] = std::move(*find(plan.buckets[b]));
+    made[b] = std::move(*find(plans[b]));
   }
   buckets_ = std::move(made);
+  if (fresh != nullptr) host_ = std::move(fresh);
+  if (host_ == nullptr) return;
+  move_memories(host_ranges(), *host_);
+  if (on_host_.empty()) host_.reset();
+}
+
+BucketPlan BucketSet::placed(BucketPlan plan) const {
+  if (backend_.is_host()) plan.device.clear();
+  return plan;
 }
 
 std::unique_ptr<BucketSync>* BucketSet::find(const BucketPlan& plan) {
@@ -41,33 +77,102 @@ std::unique_ptr<BucketSync>* BucketSet::find(const BucketPlan& plan) {
   return nullptr;
 }
 
-std::unique_ptr<BucketSync> BucketSet::make(const BucketPlan& plan) {
-  auto bucket = make_bucket_sync({.backend = backend_,
-                                  .arena = *arena_,
-                                  .plan = plan,
-                                  .tensors = tensors_,
-                                  .memory = memory_,
-                                  .treatments = treatments_});
+std::unique_ptr<BucketSync> BucketSet::make(const BucketPlan& plan,
+                                            const Machines* machines,
+                                            HostSide* host) {
+  const bool shared = machines != nullptr && machines->shared();
+  const BucketSync::Setup setup{.backend = backend_,
+                                .arena = *arena_,
+                                .plan = plan,
+                                .tensors = tensors_,
+                                .memory = memory_,
+                                .treatments = treatments_,
+                                .machines = shared ? machines : nullptr};
+  auto bucket = plan.device.empty() ? make_bucket_sync(setup)
+                                    : make_offloaded_bucket(setup, *host);
   // Another plan may have left something behind.
   if (!buckets_.empty()) bucket->inherit_residual();
   return bucket;
 }
 
+BucketSet::Ranges BucketSet::host_ranges() const {
+  Ranges ranges;
+  for (const auto& bucket : buckets_) {
+    if (bucket->plan().device.empty()) continue;
+    for (const Segment& s : bucket->bucket().segments()) {
+      ranges.push_back({s.memory, s.memory + s.shape.size()});
+    }
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin < b.begin; });
+  return ranges;
+}
+
+BucketSet::Ranges BucketSet::minus(const Ranges& all, const Ranges& others) {
+  Ranges out;
+  for (const Range& r : all) {
+    std::size_t from = r.begin;
+    for (const Range& o : others) {
+      if (o.end <= from) continue;
+      if (o.begin >= r.end) break;
+      if (o.begin > from) out.push_back({from, o.begin});
+      from = o.end;
+    }
+    if (from < r.end) out.push_back({from, r.end});
+  }
+  return out;
+}
+
+void BucketSet::move_memories(const Ranges& now, HostSide& host) {
+  const auto stream = backend_.make_stream();
+  const auto both = [&](const Ranges& ranges, bool to_host) {
+    if (ranges.empty()) return;
+    copy(*stream, ranges, arena_->residual(), host.arena.residual(), to_host);
+    if (!arena_->has_momentum() && !host.arena.has_momentum()) return;
+    copy(*stream, ranges, arena_->momentum(backend_),
+         host.arena.momentum(host.backend), to_host);
+  };
+  both(minus(now, on_host_), true);
+  both(minus(on_host_, now), false);
+  backend_.wait(backend_.record(*stream));
+  on_host_ = now;
+}
+
+void BucketSet::copy(Stream& stream, const Ranges& ranges, float* device,
+                     float* host, bool to_host) {
+  for (const Range& r : ranges) {
+    const std::span<float> values(host + r.begin, r.end - r.begin);
+    if (to_host) {
+      backend_.copy_out(stream, std::as_writable_bytes(values),
+                        device + r.begin);
+    } else {
+      backend_.copy_in(stream, device + r.begin, std::as_bytes(values));
+    }
+  }
+}
+
 std::size_t BucketSet::memory_bytes() const {
-  std::size_t bytes = arena_->size() * sizeof(float);
+  std::size_t bytes = arena_->memory_bytes();
+  if (host_ != nullptr) bytes += host_->memory_bytes();
   for (const auto& bucket : buckets_) bytes += bucket->memory_bytes();
   return bytes;
 }
 
 GradientSync::State BucketSet::save(Stream& stream) {
   GradientSync::State state;
-  state.residual = fetch(stream, arena_->residual());
-  if (arena_->has_momentum()) {
-    state.momentum = fetch(stream, arena_->momentum(backend_));
+  const bool host = host_ != nullptr;
+  state.residual = fetch(stream, arena_->residual(),
+                         host ? host_->arena.residual() : nullptr);
+  if (arena_->has_momentum() || (host && host_->arena.has_momentum())) {
+    state.momentum =
+        fetch(stream, arena_->momentum(backend_),
+              host ? host_->arena.momentum(host_->backend) : nullptr);
   }
   for (const auto& bucket : buckets_) {
     state.rules.push_back(bucket->save_rule(stream));
     state.collectives.push_back(bucket->save_collective());
+    if (machines_ == nullptr) continue;
+    state.collectives.back().push_back(tag_of(*machines_));
   }
   return state;
 }
@@ -82,24 +187,43 @@ void BucketSet::load(Stream& stream, const GradientSync::State& state) {
                                   state.collectives.size() == buckets_.size()),
           "[sync] the saved state must be of ", buckets_.size(),
           " buckets, got ", state.rules.size());
-  backend_.copy_in(stream, arena_->residual(),
-                   std::as_bytes(std::span(state.residual)));
-  if (!state.momentum.empty()) {
-    backend_.copy_in(stream, arena_->momentum(backend_),
-                     std::as_bytes(std::span(state.momentum)));
+  // To both arenas: whose a range is, is the plan's to say.
+  const auto put = [&](Backend& backend, Stream& on, Arena& arena) {
+    backend.copy_in(on, arena.residual(),
+                    std::as_bytes(std::span(state.residual)));
+    if (state.momentum.empty()) return;
+    backend.copy_in(on, arena.momentum(backend),
+                    std::as_bytes(std::span(state.momentum)));
+  };
+  put(backend_, stream, *arena_);
+  if (host_ != nullptr) {
+    put(host_->backend, host_->context.stream(), host_->arena);
   }
   for (std::size_t b = 0; b < state.rules.size(); ++b) {
     buckets_[b]->load_rule(stream, state.rules[b]);
-    buckets_[b]->load_collective(state.collectives[b]);
+    std::span<const double> learned = state.collectives[b];
+    if (machines_ != nullptr) {
+      if (learned.empty() || learned.back() != tag_of(*machines_)) continue;
+      learned = learned.first(learned.size() - 1);
+    }
+    buckets_[b]->load_collective(learned);
   }
+  inherit_residuals();
+}
+
+void BucketSet::inherit_residuals() {
   for (auto& bucket : buckets_) bucket->inherit_residual();
 }
 
-std::vector<float> BucketSet::fetch(Stream& stream, const float* device) {
-  std::vector<float> host(arena_->size());
-  backend_.copy_out(stream, std::as_writable_bytes(std::span(host)), device);
+std::vector<float> BucketSet::fetch(Stream& stream, float* device,
+                                    float* host) {
+  std::vector<float> all(arena_->size());
+  backend_.copy_out(stream, std::as_writable_bytes(std::span(all)), device);
   backend_.wait(backend_.record(stream));
-  return host;
+  for (const Range& r : on_host_) {
+    std::copy(host + r.begin, host + r.end, all.data() + r.begin);
+  }
+  return all;
 }
 
 }  // namespace sluice

@@ -1,26 +1,44 @@
 #include "sluice/sync/bucket_sync.h"
 
 #include <algorithm>
+#include <array>
 
 #include "sluice/core/ensure.h"
 
 namespace sluice {
 
-BucketSync::BucketSync(const Setup& setup)
+BucketSync::BucketSync(const Setup& setup) : BucketSync(setup, Outer()) {
+  collective_ = make_collective(setup.plan.collective);
+}
+
+BucketSync::BucketSync(const Setup& setup, Outer)
     : backend_(setup.backend),
       arena_(setup.arena),
-      collective_(make_collective(setup.plan.collective)),
       plan_(setup.plan),
       bad_(setup.backend.allocate(sizeof(std::uint64_t))),
       host_bad_(setup.backend.allocate_host(sizeof(std::uint64_t))) {
-  for (const std::size_t t : plan_.tensors) {
-    const bool keeps =
-        setup.treatments.empty() || setup.treatments[t].keeps_residual;
-    bucket_.add(t, shape3(setup.tensors[t].dims), setup.memory[t], keeps);
-  }
+  for (const std::size_t t : plan_.tensors) add_segment(setup, t);
   gradients_.resize(plan_.tensors.size());
   ready_.resize(plan_.tensors.size());
   reset();
+}
+
+void BucketSync::add_segment(const Setup& setup, std::size_t tensor) {
+  std::vector<std::size_t> dims = setup.tensors[tensor].dims;
+  Part part{shape3(dims).size(), dims.empty() ? 1 : dims[0], 0, 0};
+  part.begin = plan_.piece.begin(part.rows);
+  part.end = plan_.piece.end(part.rows);
+  const std::size_t row = part.rows == 0 ? 0 : part.elements / part.rows;
+  if (!plan_.piece.whole()) {
+    dims.resize(std::max<std::size_t>(1, dims.size()));
+    dims[0] = part.end - part.begin;
+  }
+  const bool keeps =
+      setup.treatments.empty() || setup.treatments[tensor].keeps_residual;
+  // Pieces draw numbers of their own.
+  const std::uint64_t id = tensor + (std::uint64_t{plan_.piece.index} << 32);
+  bucket_.add(id, shape3(dims), setup.memory[tensor] + part.begin * row, keeps);
+  parts_.push_back(part);
 }
 
 void BucketSync::reset() {
@@ -34,14 +52,37 @@ bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
   const auto s = static_cast<std::size_t>(at - plan_.tensors.begin());
   expect(!there_[s], "[sync] tensor ", tensor,
          " was announced twice in one step");
-  const std::size_t n = bucket_.segments()[s].shape.size();
+  const std::size_t n = parts_[s].elements;
   require(gradient.size() == n && (gradient.data != nullptr || n == 0),
           "[sync] the gradient of tensor ", tensor, " must have ", n,
           " elements, got ", gradient.data != nullptr ? gradient.size() : 0);
+  gradients_[s] = part_of(s, gradient);
   there_[s] = true;
-  gradients_[s] = gradient;
   ready_[s] = ready;
   return --missing_ == 0;
+}
+
+void BucketSync::take(std::span<const TensorView> gradients) {
+  std::copy(gradients.begin(), gradients.end(), gradients_.begin());
+  std::fill(ready_.begin(), ready_.end(), Event());
+  there_.assign(there_.size(), true);
+  missing_ = 0;
+}
+
+TensorView BucketSync::part_of(std::size_t segment,
+                               const TensorView& gradient) const {
+  if (plan_.piece.whole()) return gradient;
+  const Part& part = parts_[segment];
+  const bool by_rows = gradient.rank > 0 && gradient.dims[0] == part.rows;
+  if (by_rows) return slice_rows(gradient, part.begin, part.end);
+  require(gradient.contiguous(), "[sync] the gradient of tensor ",
+          plan_.tensors[segment], ", which travels in pieces, must have ",
+          part.rows, " rows or be contiguous, got ",
+          gradient.rank > 0 ? gradient.dims[0] : 1, " rows with strides");
+  const std::size_t row = part.rows == 0 ? 0 : part.elements / part.rows;
+  const std::array<std::size_t, 1> flat = {part.elements};
+  return slice_rows(contiguous_view(gradient.data, flat, gradient.dtype),
+                    part.begin * row, part.end * row);
 }
 
 void BucketSync::select(Stream& stream, const StepInfo& step) {
@@ -59,8 +100,7 @@ void BucketSync::exchange(Communicator& comm, ExchangeContext& context,
 
 void BucketSync::commit(ExchangeContext& context, std::uint64_t selected) {
   if (!staged_) return;  // an error came in the middle of a commit
-  on_commit(context);
-  collective_->commit(selected);
+  on_commit(context, selected);
   staged_ = false;
 }
 
@@ -68,7 +108,6 @@ void BucketSync::roll_back(ExchangeContext& context) {
   if (!staged_) return;
   backend_.wait(context.stream(), selected_);
   on_roll_back(context);
-  collective_->roll_back();
   staged_ = false;
 }
 
@@ -79,8 +118,9 @@ void BucketSync::fetch_bad_sums(ExchangeContext& context) {
 }
 
 std::unique_ptr<BucketSync> make_bucket_sync(const BucketSync::Setup& setup) {
-  return setup.plan.sparsifier == "none" ? make_dense_bucket(setup)
-                                         : make_sparse_bucket(setup);
+  if (setup.plan.dense()) return make_dense_bucket(setup);
+  return setup.machines != nullptr ? make_machine_bucket(setup)
+                                   : make_sparse_bucket(setup);
 }
 
 }  // namespace sluice

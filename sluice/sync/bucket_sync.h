@@ -5,15 +5,19 @@
 #include <vector>
 
 #include "sluice/collective/sparse_allreduce.h"
+#include "sluice/comm/machines.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/plan.h"
 #include "sluice/sparsify/exceptions.h"
 
 namespace sluice {
 
+struct HostSide;
+
 // One bucket's way through a step, on the device that holds its gradients:
 // select, exchange, apply, then commit or roll back. select() may run on
-// another thread than the rest, before it.
+// another thread than the rest, before it. A plan's piece is of the gradients
+// that it is told of: the rest of them is not touched.
 class BucketSync {
  public:
   struct Setup {
@@ -23,6 +27,9 @@ class BucketSync {
     std::span<const TensorInfo> tensors;      // all of the model
     std::span<const std::size_t> memory;      // where each starts in the arena
     std::span<const Treatment> treatments{};  // per tensor, or none
+    // Whose ranks exchange as one; null: every rank for itself. Must outlive
+    // the bucket.
+    const Machines* machines = nullptr;
   };
   explicit BucketSync(const Setup& setup);
   virtual ~BucketSync() = default;
@@ -32,23 +39,28 @@ class BucketSync {
 
   // Forgets the step before.
   void reset();
-  // Takes a tensor's gradient, to be read after the event; true if it was the
-  // last one missing. Throws std::logic_error if the tensor is there already,
-  // std::invalid_argument if it has another size.
+  // Takes a tensor's gradient, all of it, to be read after the event; true if
+  // it was the last one missing. Throws std::logic_error if the tensor is there
+  // already, std::invalid_argument if it has another size, or if a piece of it
+  // is no slice.
   bool add(std::size_t tensor, const TensorView& gradient, const Event& ready);
   bool complete() const { return missing_ == 0; }
+  // All gradients at once instead, one view per segment, which may be read
+  // already.
+  void take(std::span<const TensorView> gradients);
 
   // Enqueues the selection.
   void select(Stream& stream, const StepInfo& step);
   // See SparseAllreduce::unknown_network.
-  Network* unknown_network() { return collective_->unknown_network(); }
+  virtual Network* unknown_network() { return collective_->unknown_network(); }
   void exchange(Communicator& comm, ExchangeContext& context,
                 std::uint64_t step);
-  // Enqueues whatever can be applied before the vote: the mean over so many
-  // ranks.
+  // Whether it is applied before the vote, and not when it is committed.
+  virtual bool applies_early() const { return false; }
+  // Enqueues that: the mean over so many ranks.
   virtual void apply(ExchangeContext&, std::size_t /*ranks*/) {}
   // Once the context's stream has come so far: see SparseAllreduce::verify.
-  bool verify(Communicator& comm) { return collective_->verify(comm); }
+  virtual bool verify(Communicator& comm) { return collective_->verify(comm); }
   virtual StepReport report() const = 0;
   virtual bool is_sparse() const = 0;
   // Has been selected, and neither committed nor rolled back.
@@ -61,8 +73,10 @@ class BucketSync {
   // See GradientSync::State.
   virtual std::vector<std::byte> save_rule(Stream&) const { return {}; }
   virtual void load_rule(Stream&, std::span<const std::byte>) {}
-  std::vector<double> save_collective() const { return collective_->save(); }
-  void load_collective(std::span<const double> values) {
+  virtual std::vector<double> save_collective() const {
+    return collective_->save();
+  }
+  virtual void load_collective(std::span<const double> values) {
     collective_->load(values);
   }
   // The residual may hold what another plan or a checkpoint left there.
@@ -74,8 +88,9 @@ class BucketSync {
   virtual void enqueue_select(Stream& stream, const StepInfo& step) = 0;
   virtual void run_exchange(Communicator& comm, ExchangeContext& context,
                             std::uint64_t step) = 0;
-  virtual void on_commit(ExchangeContext& context) = 0;
-  virtual void on_roll_back(ExchangeContext&) {}
+  // These end the collective's step as well.
+  virtual void on_commit(ExchangeContext& context, std::uint64_t selected) = 0;
+  virtual void on_roll_back(ExchangeContext&) { collective_->roll_back(); }
 
   // How many sums were not finite, once the context's stream has come so far.
   void fetch_bad_sums(ExchangeContext& context);
@@ -86,12 +101,29 @@ class BucketSync {
 
   Backend& backend_;
   Arena& arena_;
+  // Null where another bucket has it.
   std::unique_ptr<SparseAllreduce> collective_;
   Bucket bucket_;
   std::vector<TensorView> gradients_;  // per segment
 
+  // Without a collective of its own.
+  struct Outer {};
+  BucketSync(const Setup& setup, Outer);
+
  private:
+  // What a bucket has of a tensor.
+  struct Part {
+    std::size_t elements;  // of the whole tensor
+    std::size_t rows;
+    std::size_t begin;
+    std::size_t end;
+  };
+
+  void add_segment(const Setup& setup, std::size_t tensor);
+  TensorView part_of(std::size_t segment, const TensorView& gradient) const;
+
   BucketPlan plan_;
+  std::vector<Part> parts_;   // per segment
   std::vector<Event> ready_;  // per segment
   std::vector<bool> there_;
   std::size_t missing_ = 0;
@@ -101,12 +133,18 @@ class BucketSync {
   Buffer host_bad_;
 };
 
-// Sparse, or dense if the plan's sparsifier is "none".
+// Sparse, or dense if the plan's sparsifier is "none"; of machines if there
+// are any.
 std::unique_ptr<BucketSync> make_bucket_sync(const BucketSync::Setup& setup);
 // Throws std::invalid_argument if the values of what is selected would be
 // rounded for nothing; see SparseAllreduce::carries.
 void check_values(const BucketPlan& plan);
 std::unique_ptr<BucketSync> make_sparse_bucket(const BucketSync::Setup& setup);
 std::unique_ptr<BucketSync> make_dense_bucket(const BucketSync::Setup& setup);
+std::unique_ptr<BucketSync> make_machine_bucket(const BucketSync::Setup& setup);
+// A sparse one of a device's gradients, selected and exchanged by the host,
+// where its residual is; `setup` is of the device.
+std::unique_ptr<BucketSync> make_offloaded_bucket(
+    const BucketSync::Setup& setup, HostSide& host);
 
 }  // namespace sluice

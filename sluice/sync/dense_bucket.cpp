@@ -1,4 +1,10 @@
+#include <algorithm>
+#include <bit>
+
+#include "sluice/collective/machine_sum.h"
+#include "sluice/collective/patterns.h"
 #include "sluice/core/error.h"
+#include "sluice/core/hash.h"
 #include "sluice/sync/bucket_sync.h"
 
 namespace sluice {
@@ -12,6 +18,7 @@ class DenseBucket final : public BucketSync {
   explicit DenseBucket(const Setup& setup)
       : BucketSync(setup),
         dense_(collective_->as_dense()),
+        machines_(setup.machines),
         momentum_(dense_momentum(setup.plan.feedback)) {
     require(dense_ != nullptr,
             "[plan] a dense bucket must travel by dense or dense-bf16, got '",
@@ -35,7 +42,8 @@ class DenseBucket final : public BucketSync {
   void inherit_residual() override { owed_ = true; }
   std::size_t memory_bytes() const override {
     return packed_.bytes() + sums_.bytes() + host_.bytes() +
-           remainders_.bytes() + rounded_off_.bytes() + velocity_.bytes();
+           remainders_.bytes() + rounded_off_.bytes() + velocity_.bytes() +
+           momenta_.bytes() + left_.bytes();
   }
 
  private:
@@ -60,6 +68,7 @@ class DenseBucket final : public BucketSync {
                     std::uint64_t step) override {
     const std::size_t n = bucket_.size();
     ranks_ = comm.size();
+    if (owed_ && momentum_.factor > 0) even_momenta(comm, context, step);
     mean_ = reads_in_place() ? static_cast<float*>(gradients_[0].data)
                              : floats(packed_);
     by_link_ = context.link() != nullptr && dense_->takes_link() && ranks_ > 1;
@@ -73,16 +82,109 @@ class DenseBucket final : public BucketSync {
       const std::span<const float> in(mean_, n);
       // What is packed already is a copy.
       if (reads_in_place() && ranks_ > 1) mean_ = floats(sums_);
-      dense_->sum(comm, step, in, {mean_, n}, remainders);
+      sum(*dense_, comm, step, in, {mean_, n}, remainders);
     } else {
       const std::span<float> values(host_floats(host_), n);
       backend_.copy_out(context.stream(), std::as_writable_bytes(values),
                         mean_);
       context.wait();
-      dense_->sum(comm, step, values, values, remainders);
+      sum(*dense_, comm, step, values, values, remainders);
       backend_.copy_in(context.stream(), mean_, std::as_bytes(values));
     }
     count_bad(context);
+  }
+
+  // Of machines: each one's ranks add first, and their leaders sum. Only
+  // leaders round anything off then.
+  void sum(DenseAllreduce& by, Communicator& comm, std::uint64_t step,
+           std::span<const float> in, std::span<float> out,
+           std::span<float> remainders) {
+    if (machines_ == nullptr) {
+      by.sum(comm, step, in, out, remainders);
+      return;
+    }
+    {
+      const Communicator::Group machine(comm, machines_->mine());
+      comm.begin("machine", step);
+      sum_at_first(comm, in, out, 0);
+    }
+    if (machines_->leads()) {
+      const Communicator::Group leaders(comm, machines_->leaders());
+      by.sum(comm, step, out, out, remainders);
+    } else {
+      std::fill(remainders.begin(), remainders.end(), 0.0F);
+    }
+    const Communicator::Group machine(comm, machines_->mine());
+    comm.begin("machine", step);
+    copy_from_first(comm, out, kCopy);
+  }
+
+  // Where gradients were sparse before, momenta differ from rank to rank, and
+  // what is made of them must not: all go on with the mean. What is left in the
+  // residuals has been through the momentum already. Momenta that are alike, as
+  // in a run that goes on, stay as they are in every bit.
+  void even_momenta(Communicator& comm, ExchangeContext& context,
+                    std::uint64_t step) {
+    const std::span<float> momenta = fetch(
+        context, momenta_,
+        [&](const Segment& s) { return arena_.momentum(backend_) + s.memory; });
+    std::uint64_t digest = 0;
+    for (const float v : momenta) {
+      digest = mix64(digest, std::bit_cast<std::uint32_t>(v));
+    }
+    uneven_ =
+        rank_that_differs(comm, "momentum", step,
+                          std::as_bytes(std::span(&digest, 1))) != comm.rank();
+    if (!uneven_) return;
+    const std::span<float> left = fetch(context, left_, [&](const Segment& s) {
+      return arena_.residual() + s.memory;
+    });
+    const auto exact = make_collective("dense:by=ring");
+    for (const std::span<float> values : {momenta, left}) {
+      sum(*exact->as_dense(), comm, step, values, values, {});
+      for (float& v : values) v /= static_cast<float>(ranks_);
+    }
+    for (float& v : left) v = -v;
+  }
+
+  // What the arena has of the bucket, in host memory.
+  template <class Of>
+  std::span<float> fetch(ExchangeContext& context, Buffer& buffer, Of&& of) {
+    const std::span<float> values(host_floats(buffer), bucket_.size());
+    for (const Segment& s : bucket_.segments()) {
+      backend_.copy_out(
+          context.stream(),
+          std::as_writable_bytes(values.subspan(s.base, s.shape.size())),
+          of(s));
+    }
+    context.wait();
+    return values;
+  }
+
+  void put_momenta(Stream& stream) {
+    const std::span<const float> values(momenta_.data<float>(), bucket_.size());
+    for (const Segment& s : bucket_.segments()) {
+      backend_.copy_in(stream, arena_.momentum(backend_) + s.memory,
+                       std::as_bytes(values.subspan(s.base, s.shape.size())));
+    }
+  }
+
+  // Behind the step whose mean had it: what was left is delivered once, and
+  // not kept as momentum.
+  void take_out_what_was_left(ExchangeContext& context) {
+    const std::span<const float> left(left_.data<float>(), bucket_.size());
+    std::vector<MemoryRange> ranges;
+    std::vector<TensorView> momenta;
+    auto* on_device = const_cast<float*>(context.on_device(left));
+    for (const Segment& s : bucket_.segments()) {
+      const std::size_t n = s.shape.size();
+      ranges.push_back({on_device + s.base, s.base, n});
+      momenta.push_back(flat_view({arena_.momentum(backend_) + s.memory, n}));
+    }
+    float* out = floats(packed_);
+    backend_.pack(context.stream(), {momenta, ranges, out});
+    backend_.apply(context.stream(), {{}, out, momenta, 1});
+    uneven_ = false;
   }
 
   void sum_on_device(Communicator& comm, ExchangeContext& context,
@@ -108,9 +210,11 @@ class DenseBucket final : public BucketSync {
     fetch_bad_sums(context);
   }
 
-  void on_commit(ExchangeContext& context) override {
+  void on_commit(ExchangeContext& context, std::uint64_t selected) override {
+    collective_->commit(selected);
     Stream& stream = context.stream();
     float share = 1.0F / static_cast<float>(ranks_);
+    if (uneven_) put_momenta(stream);
     if (momentum_.factor > 0) {
       mean_ = accumulate(stream, share);
       share = 1;
@@ -128,8 +232,9 @@ class DenseBucket final : public BucketSync {
       for (const MemoryRange& r : residuals_) {
         backend_.fill(stream, r.data, r.size, 0);
       }
-      owed_ = false;
     }
+    if (uneven_) take_out_what_was_left(context);
+    owed_ = false;
   }
 
   // The velocity that the momenta make of the mean.
@@ -166,11 +271,15 @@ class DenseBucket final : public BucketSync {
   }
   float* host_floats(Buffer& buffer) { return floats(buffer, true); }
 
+  static constexpr std::uint32_t kCopy = 1U << 28;
+
   DenseAllreduce* dense_;
+  const Machines* machines_;
   MomentumSettings momentum_;
   std::vector<MemoryRange> residuals_;
   std::vector<TensorView> residual_views_;
-  bool owed_ = false;  // the residual may hold something
+  bool owed_ = false;    // the residual may hold something
+  bool uneven_ = false;  // momenta were, and are to be the mean
   float* mean_ =
       nullptr;  // of the device: the sum, or the gradient of one rank
   std::size_t ranks_ = 1;
@@ -182,6 +291,8 @@ class DenseBucket final : public BucketSync {
   bool by_link_ = false;
   std::vector<MomentumTask> tasks_;
   Buffer velocity_;
+  Buffer momenta_;    // of the host, as is what follows
+  Buffer left_;       // what residuals had, negated
   Buffer nonfinite_;  // counts that nobody asks for: the sums are finite
 };
 

@@ -33,12 +33,9 @@ class GradientSync::Impl {
         options_(options),
         select_stream_(backend.make_stream()),
         context_(backend, options.link),
-        buckets_(backend, std::move(tensors), options.treatments),
+        buckets_(backend, std::move(tensors), options.treatments, options.host),
         network_(options.network) {
-    buckets_.take(options_.plan);
-    context_.set_watch([this](Steady::time_point start) {
-      record("encode", exchanging_, start);
-    });
+    take(options_.plan);
     selector_ = std::thread([this] { loop(&Impl::select_all); });
     exchanger_ = std::thread([this] { loop(&Impl::exchange_all); });
   }
@@ -83,10 +80,13 @@ class GradientSync::Impl {
             tensors().size(), ", got ", tensor);
     const std::lock_guard lock(mutex_);
     expect(open_, "[sync] ready() must come after begin()");
-    const std::size_t b = buckets_.of(tensor);
-    if (!buckets_[b].add(tensor, gradient, event)) return;
-    record("backward", b, began_);
-    changed_.notify_all();
+    // What is wrong with it is wrong for all of its pieces, so that the first
+    // one finds it.
+    for (const std::size_t b : buckets_.of(tensor)) {
+      if (!buckets_[b].add(tensor, gradient, event)) continue;
+      record("backward", b, began_);
+      changed_.notify_all();
+    }
   }
 
   SyncReport finish() {
@@ -120,15 +120,22 @@ class GradientSync::Impl {
       in_doubt_ = false;
       finish_buckets(commit);
     }
+    // Who was in doubt about a step may not have begun the next, which the
+    // others have rolled back: all must know that memories may be anywhere.
+    if (buckets_.machines() != nullptr) buckets_.inherit_residuals();
     return report_.committed;
   }
 
-  void replan(const Plan& plan) {
+  void replan(const Plan& plan, const std::optional<Network>& network) {
     expect(!open_ && !in_doubt_, "[sync] replan() belongs between two steps");
     compare_plans(plan);
-    buckets_.take(plan);
+    const Machines* before = buckets_.machines();
+    take(plan);
     heard_.totals.clear();
+    // What leaders have measured, others do not know.
+    if (buckets_.machines() != before) network_ = options_.network;
     options_.plan = plan;
+    if (network) options_.network = network_ = network;
   }
 
   std::size_t memory_bytes() const {
@@ -147,6 +154,33 @@ class GradientSync::Impl {
   const Plan& plan() const { return options_.plan; }
 
  private:
+  // Those of a hierarchical plan.
+  const Machines* machines_for(const Plan& plan) {
+    if (!plan.hierarchical) return nullptr;
+    if (!machines_) {
+      machines_.emplace(options_.machine_of.empty() ? gather_machines(comm_)
+                                                    : options_.machine_of,
+                        comm_.rank(), comm_.size());
+    }
+    return &*machines_;
+  }
+
+  void take(const Plan& plan) {
+    buckets_.take(plan, machines_for(plan));
+    const auto watch = [this](Steady::time_point start) {
+      record("encode", exchanging_, start);
+    };
+    context_.set_watch(watch);
+    if (ExchangeContext* host = buckets_.host_context()) host->set_watch(watch);
+  }
+
+  // Between those who exchange.
+  Network measure(std::uint64_t step) {
+    if (buckets_.machines() == nullptr) return measure_network(comm_, step);
+    const Communicator::Group leaders(comm_, machines_->leaders());
+    return measure_network(comm_, step);
+  }
+
   // All ranks must change to the same plan before the same step.
   void compare_plans(const Plan& plan) {
     const std::string text = to_json(plan, buckets_.names());
@@ -278,14 +312,14 @@ class GradientSync::Impl {
     // of buckets find each other out.
     const std::uint64_t step = step_.step * buckets_.size() + b;
     if (Network* network = buckets_[b].unknown_network()) {
-      if (!network_) network_ = measure_network(comm_, step);
+      if (!network_) network_ = measure(step);
       *network = *network_;
     }
     comm_.count_steps(buckets_.size(), options_.first_step);
     buckets_[b].exchange(comm_, context_, step);
     report_.exchange_seconds += since(start);
     record("exchange", b, start);
-    if (!buckets_[b].is_sparse()) return;
+    if (!buckets_[b].applies_early()) return;
     const auto exchanged = Steady::now();
     buckets_[b].apply(context_, comm_.size());
     record("apply", b, exchanged);
@@ -338,7 +372,7 @@ class GradientSync::Impl {
       }
       const auto start = Steady::now();
       buckets_[b].commit(context_, heard_.totals[b]);
-      if (buckets_[b].is_sparse()) continue;
+      if (buckets_[b].applies_early()) continue;
       record("apply", b, start);
       tell_applied(b);
     }
@@ -355,7 +389,7 @@ class GradientSync::Impl {
 
   void tell_all_applied() {
     for (std::size_t b = 0; b < buckets_.size(); ++b) {
-      if (buckets_[b].is_sparse()) tell_applied(b);
+      if (buckets_[b].applies_early()) tell_applied(b);
     }
   }
 
@@ -391,6 +425,7 @@ class GradientSync::Impl {
   SyncOptions options_;
   std::unique_ptr<Stream> select_stream_;
   ExchangeContext context_;
+  std::optional<Machines> machines_;  // once a plan asks for them
   BucketSet buckets_;
   std::vector<std::size_t> again_;  // buckets to exchange once more
   std::array<Event, 8> pending_;    // of the last buckets, with a link
@@ -438,7 +473,10 @@ void GradientSync::ready(std::size_t tensor, const TensorView& gradient,
 }
 SyncReport GradientSync::finish() { return impl_->finish(); }
 bool GradientSync::recover() { return impl_->recover(); }
-void GradientSync::replan(const Plan& plan) { impl_->replan(plan); }
+void GradientSync::replan(const Plan& plan,
+                          const std::optional<Network>& network) {
+  impl_->replan(plan, network);
+}
 const std::vector<TensorInfo>& GradientSync::tensors() const {
   return impl_->tensors();
 }

@@ -31,10 +31,17 @@ struct SyncOptions {
   // By which the device's data reach the other ranks, for collectives that can;
   // null: all goes through the host. Must outlive the sync; all ranks alike.
   DeviceLink* link = nullptr;
+  // For plans with Plan::hierarchical: per rank, a number that the ranks of one
+  // machine share, alike on all ranks. Empty: gather_machines(), once such a
+  // plan comes, which is a call of all ranks.
+  std::vector<std::size_t> machine_of;
+  // Selects buckets whose plan says device cpu where gradients are on another
+  // one; null: the sync makes one of a single thread. Must outlive the sync.
+  Backend* host = nullptr;
   // Called on a thread of the sync's when a bucket has been applied: its
   // gradients are the mean after the event. Sparse buckets are applied as they
-  // come (with a link, once all have come), before the vote; dense ones once
-  // the step is committed.
+  // come (with a link, once all have come), before the vote; dense ones, and
+  // all of a hierarchical plan, once the step is committed.
   std::function<void(std::size_t bucket, const Event& applied)> applied;
 };
 
@@ -57,12 +64,17 @@ struct SyncReport {
 // Runs a plan on live gradients, beside backward: takes gradients as they
 // become ready and gives averaged ones back. Knows nothing of torch.
 //
-// Gradients, residuals and what is selected are memory of the backend's device.
+// Gradients, residuals and what is selected are memory of the backend's device,
+// but for buckets that their plan puts on the host.
 // Buckets are exchanged in the plan's order on all ranks, whatever the order in
 // which gradients come. One thread selects, another exchanges and applies, each
 // with a stream of its own, so that a bucket is selected while the one before
 // it is on the wire. ready() may be called from any thread, everything else
 // from one; the communicator belongs to the sync between begin() and finish().
+//
+// With a hierarchical plan a machine's first rank has the residual of the
+// machine: the sum over ranks is as ever, and others have zeros, but after a
+// step that was rolled back, until the next one is committed.
 class GradientSync {
  public:
   // Throws std::invalid_argument if the plan does not fit the tensors.
@@ -100,9 +112,10 @@ class GradientSync {
   // Between two steps, on all ranks before the same one: goes on with another
   // plan. Residuals and momenta stay where they are; buckets that are the same
   // as before keep what their rules and collectives have learned, others start
-  // anew. Throws std::invalid_argument, and changes nothing, if the plan does
-  // not fit the tensors or ranks bring different ones.
-  void replan(const Plan& plan);
+  // anew. What collectives of new buckets decide from is `network`, if it is
+  // given, from now on. Throws std::invalid_argument, and changes nothing, if
+  // the plan does not fit the tensors or ranks bring different ones.
+  void replan(const Plan& plan, const std::optional<Network>& network = {});
 
   const std::vector<TensorInfo>& tensors() const;
   const Plan& plan() const;
@@ -119,8 +132,9 @@ class GradientSync {
     std::vector<std::vector<double>> collectives;
   };
   State save() const;
-  // Throws std::invalid_argument if it is of another model or plan. Rules and
-  // collectives may be missing: they then start anew.
+  // On all ranks before the same step. Throws std::invalid_argument if it is of
+  // another model or plan. Rules and collectives may be missing: they then
+  // start anew; so do collectives of other machines.
   void load(const State& state);
 
  private:

@@ -7,16 +7,18 @@
 namespace sluice {
 namespace {
 
+// Rules that take turns have a feedback each, with states of their own, on the
+// same residuals and momenta.
 class SparseBucket final : public BucketSync {
  public:
-  explicit SparseBucket(const Setup& setup)
-      : BucketSync(setup),
-        feedback_(make_feedback(
-            setup.plan.feedback,
-            {backend_, arena_, bucket_, make_sparsifier(setup.plan.sparsifier),
-             value_form("plan", setup.plan.values)})) {}
+  explicit SparseBucket(const Setup& setup) : BucketSync(setup) {
+    add_rule(setup.plan.sparsifier);
+    for (const std::string& rule : setup.plan.turns) add_rule(rule);
+    feedback_ = rules_[0].get();
+  }
 
   bool is_sparse() const override { return true; }
+  bool applies_early() const override { return true; }
 
   void apply(ExchangeContext& context, std::size_t ranks) override {
     context.apply(out_.sum, gradients_, 1.0F / static_cast<float>(ranks),
@@ -34,16 +36,36 @@ class SparseBucket final : public BucketSync {
   }
 
   std::vector<std::byte> save_rule(Stream& stream) const override {
-    return feedback_->save(stream);
+    std::vector<std::byte> all;
+    for (const auto& rule : rules_) {
+      const std::vector<std::byte> own = rule->save(stream);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    return all;
   }
   void load_rule(Stream& stream, std::span<const std::byte> bytes) override {
-    feedback_->load(stream, bytes);
+    const std::size_t each = feedback_->state_bytes();
+    require(bytes.size() == each * rules_.size(), "[", feedback_->name(),
+            "] saved rules must have ", each * rules_.size(), " bytes, got ",
+            bytes.size());
+    for (std::size_t i = 0; i < rules_.size(); ++i) {
+      rules_[i]->load(stream, bytes.subspan(i * each, each));
+    }
   }
   std::size_t memory_bytes() const override {
-    return 8 * feedback_->staged().capacity();
+    std::size_t bytes = 0;
+    for (const auto& rule : rules_) bytes += 8 * rule->staged().capacity();
+    return bytes;
   }
 
  private:
+  void add_rule(const std::string& sparsifier) {
+    rules_.push_back(
+        make_feedback(plan().feedback,
+                      {backend_, arena_, bucket_, make_sparsifier(sparsifier),
+                       value_form("plan", plan().values)}));
+  }
+
   // What would return to memory that there is none of. Only algorithms of the
   // host return anything.
   double lost_of(const SparseView& list) const {
@@ -61,6 +83,9 @@ class SparseBucket final : public BucketSync {
   }
 
   void enqueue_select(Stream& stream, const StepInfo& step) override {
+    // Of the step's number, which all ranks have and a resumed run goes on
+    // with; not of how often this bucket was selected.
+    feedback_ = rules_[step.step % rules_.size()].get();
     feedback_->select(stream, gradients_, step);
     feedback_->fetch_report(stream);
   }
@@ -75,16 +100,19 @@ class SparseBucket final : public BucketSync {
                         out_);
   }
 
-  void on_commit(ExchangeContext& context) override {
+  void on_commit(ExchangeContext& context, std::uint64_t selected) override {
     feedback_->commit(context.stream(), context.on_device(out_.returned),
                       out_.refused);
+    collective_->commit(selected);
   }
 
   void on_roll_back(ExchangeContext& context) override {
     feedback_->rollback(context.stream());
+    collective_->roll_back();
   }
 
-  std::unique_ptr<Feedback> feedback_;
+  std::vector<std::unique_ptr<Feedback>> rules_;
+  Feedback* feedback_;  // the one whose turn it is
   Delivery out_;
 };
 

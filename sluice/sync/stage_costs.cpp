@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <map>
 
 #include "sluice/codec/codec.h"
+#include "sluice/core/checksum.h"
 #include "sluice/core/hash.h"
 #include "sluice/feedback/feedback.h"
 
@@ -83,6 +85,46 @@ class Measuring {
     return out;
   }
 
+  // All of it to the host or back: the mean of both ways.
+  double copy() {
+    const Buffer host = backend_.allocate_host(gradient_.bytes());
+    const std::span<std::byte> bytes(host.data<std::byte>(), host.bytes());
+    double best = 1e30;
+    for (int i = 0; i < kTimed; ++i) {
+      const double out = clock_.time(*stream_, [&] {
+        backend_.copy_out(*stream_, bytes, gradient_.data());
+      });
+      const double in = clock_.time(*stream_, [&] {
+        backend_.copy_in(*stream_, gradient_.data(), bytes);
+      });
+      best = std::min(best, (out + in) / 2);
+    }
+    return best;
+  }
+
+  // What of a dense ring the host takes: messages are copied into a frame, out
+  // of the engine and to their place, checked at both ends, and added. A
+  // device's own collectives do no more than add.
+  double ring() {
+    if (!backend_.is_host()) return sum();
+    const std::size_t bytes = gradient_.bytes();
+    const auto* in = gradient_.data<std::byte>();
+    frame_.resize(bytes);
+    const auto pass = [&] {
+      for (int copy = 0; copy < 3; ++copy) {
+        std::memcpy(frame_.data(), in, bytes);
+        if (copy < 2) check_.add(frame_);
+      }
+    };
+    std::vector<double> seconds;
+    for (int i = 0; i < kTimed; ++i) {
+      seconds.push_back(clock_.time(*stream_, pass));
+    }
+    // Asked for, so that no compiler leaves it out.
+    const double nothing = check_.fold() == 0 ? 1e-12 : 0;
+    return *std::min_element(seconds.begin(), seconds.end()) + sum() + nothing;
+  }
+
   // One pass of r += g.
   double sum() {
     const std::size_t n = dims_[0] * dims_[1];
@@ -141,12 +183,12 @@ class Measuring {
   Buffer result_;
   SparseBlock received_;
   Message message_;
+  std::vector<std::byte> frame_;
+  Checksum check_;
 };
 
-}  // namespace
-
-std::vector<StageCost> measure_costs(Backend& backend, Clock& clock,
-                                     const CostQuery& query) {
+std::vector<StageCost> measure_device(Backend& backend, Clock& clock,
+                                      const CostQuery& query) {
   // Of a stage and a method, seconds by size. Coding and applying is alike for
   // all methods, so that of the first one stands for them.
   std::map<std::pair<std::string, std::string>, std::vector<CostCurve::Point>>
@@ -168,8 +210,9 @@ std::vector<StageCost> measure_costs(Backend& backend, Clock& clock,
       add("decode", "*", s.entries, s.decode);
       add("apply", "*", s.entries, s.apply);
     }
+    if (!backend.is_host()) add("copy", "*", n, measuring.copy());
     const double sum = measuring.sum();
-    add("sum", "*", n, sum);
+    add("sum", "*", n, measuring.ring());
     add("select", "none", n, sum);  // what is packed for a dense sum
     add("apply", "none", n, sum);
   }
@@ -177,6 +220,23 @@ std::vector<StageCost> measure_costs(Backend& backend, Clock& clock,
   for (auto& [key, row] : points) {
     if (row.size() < 2) continue;
     out.push_back({key.first, key.second, query.device, CostCurve(row)});
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<StageCost> measure_costs(Backend& backend, Clock& clock,
+                                     const CostQuery& query) {
+  std::vector<StageCost> out = measure_device(backend, clock, query);
+  if (backend.is_host()) return out;
+  CostQuery there = query;
+  there.device = "cpu";
+  there.largest = std::min(query.largest, kHostLargest);
+  const auto host = make_cpu_backend({query.host_threads, ""});
+  const auto host_clock = make_cpu_clock(query.host_threads);
+  for (StageCost& row : measure_device(*host, *host_clock, there)) {
+    out.push_back(std::move(row));
   }
   return out;
 }

@@ -33,12 +33,13 @@ Job job_of_model(std::size_t ranks) {
 }
 
 // The second step of a plan on a simulated network: computing takes no time.
-double measure(const Plan& plan, std::size_t size, double density) {
+double measure(const Plan& plan, std::size_t size, double density,
+               const Link& net = kSlow) {
   ManualClock clock;
   std::vector<std::unique_ptr<Communicator>> ranks;
   for (auto& engine : make_thread_engines(size, {&clock, nullptr, nullptr})) {
-    ranks.push_back(std::make_unique<Communicator>(
-        make_emulated(std::move(engine), kSlow)));
+    ranks.push_back(
+        std::make_unique<Communicator>(make_emulated(std::move(engine), net)));
   }
   std::vector<Communicator::Clock::time_point> begin(size);
   std::vector<Communicator::Clock::time_point> end(size);
@@ -74,7 +75,8 @@ double measure(const Plan& plan, std::size_t size, double density) {
 // computes in no time: order, one exchange at a time, the vote.
 TEST(SimulatedStep, TakesWhatItIsSaidToTake) {
   for (const std::size_t size : {2, 4, 8}) {
-    for (const char* planner : {"layerwise", "single", "espresso", "auto"}) {
+    for (const char* planner :
+         {"layerwise", "single", "espresso", "hybrid", "hipress", "auto"}) {
       for (const char* sparsifier : {"topk", "none"}) {
         Job job = job_of_model(size);
         job.sparse.sparsifier = sparsifier;
@@ -84,6 +86,48 @@ TEST(SimulatedStep, TakesWhatItIsSaidToTake) {
         EXPECT_NEAR(said / real, 1, 0.05)
             << planner << " " << sparsifier << " " << size;
       }
+    }
+  }
+}
+
+// The same of whole machines, which the engine knows of: sums inside them, then
+// an exchange between their first ranks, then the mean.
+TEST(SimulatedStep, OfMachinesTakesWhatItIsSaidToTake) {
+  for (const std::size_t per_machine : {2, 4}) {
+    for (const std::size_t machines : {1, 2, 4}) {
+      Link net = kSlow;
+      net.per_machine = per_machine;
+      net.inside_alpha = 20e-6;
+      net.inside_beta = 1e-9;
+      const std::size_t size = per_machine * machines;
+      for (const std::string planner : {"layerwise", "single", "espresso"}) {
+        for (const char* sparsifier : {"topk", "none"}) {
+          Job job = job_of_model(size);
+          job.sparse.sparsifier = sparsifier;
+          job.network.per_machine = static_cast<double>(per_machine);
+          job.network.inside = {net.inside_alpha, net.inside_beta};
+          const Plan plan =
+              make_planner("hierarchical:of=" + planner)->make(job);
+          const double said = simulate(plan, job).free_compression;
+          const double real = measure(plan, size, job.density, net);
+          EXPECT_NEAR(said / real, 1, 0.05)
+              << planner << " " << sparsifier << " " << machines << " machines "
+              << per_machine;
+        }
+      }
+    }
+  }
+}
+
+TEST(SimulatedStep, TakesWhatItIsSaidToTakeInPieces) {
+  for (const std::size_t size : {2, 4}) {
+    for (const char* sparsifier : {"topk", "none"}) {
+      Job job = job_of_model(size);
+      job.sparse.sparsifier = sparsifier;
+      const Plan plan = in_pieces(make_planner("layerwise")->make(job), 3);
+      const double said = simulate(plan, job).free_compression;
+      const double real = measure(plan, size, job.density);
+      EXPECT_NEAR(said / real, 1, 0.05) << sparsifier << " " << size;
     }
   }
 }

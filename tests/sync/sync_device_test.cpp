@@ -293,23 +293,25 @@ TEST(GradientSync, TakesAnyTypeAndStride) {
 // Every bucket says once that it has been applied, and then it has been.
 TEST(GradientSync, TellsWhenABucketHasBeenApplied) {
   for (const std::string name : {"fake", "fake+link"}) {
-    auto ranks = make_thread_ranks(2);
-    LinkHub hub;
-    run_ranks(ranks, [&](std::size_t r) {
-      auto backend = make_backend(name);
-      const auto link = make_link(name, hub, *ranks[r], *backend);
-      SyncOptions options;
-      options.plan = plan_of({});
-      options.link = link.get();
-      std::vector<int> told(options.plan.buckets.size(), 0);
-      options.applied = [&](std::size_t bucket, const Event& event) {
-        backend->wait(event);
-        ++told[bucket];
-      };
-      GradientSync sync(*ranks[r], *backend, kTensors, options);
-      DeviceGradients(*backend).run(sync, 0, gradients_of(r, 0));
-      EXPECT_EQ(told, std::vector<int>(told.size(), 1));
-    });
+    for (const std::size_t pieces : {1, 3}) {
+      auto ranks = make_thread_ranks(2);
+      LinkHub hub;
+      run_ranks(ranks, [&](std::size_t r) {
+        auto backend = make_backend(name);
+        const auto link = make_link(name, hub, *ranks[r], *backend);
+        SyncOptions options;
+        options.plan = plan_of({.pieces = pieces});
+        options.link = link.get();
+        std::vector<int> told(options.plan.buckets.size(), 0);
+        options.applied = [&](std::size_t bucket, const Event& event) {
+          backend->wait(event);
+          ++told[bucket];
+        };
+        GradientSync sync(*ranks[r], *backend, kTensors, options);
+        DeviceGradients(*backend).run(sync, 0, gradients_of(r, 0));
+        EXPECT_EQ(told, std::vector<int>(told.size(), 1));
+      });
+    }
   }
 }
 
@@ -327,12 +329,16 @@ class Replan : public ::testing::TestWithParam<std::string> {};
 // Law 1 over a change of plan: what one plan left in the residuals another one
 // delivers, dense buckets included.
 TEST_P(Replan, LosesNothing) {
-  const std::vector<Plan> plans = {plan_for("layerwise", "topk", "balanced"),
-                                   plan_for("single", "adtopk", "allgather"),
-                                   plan_for("layerwise", "none", "dense"),
-                                   plan_for("size=3k", "topk", "oktopk"),
-                                   plan_for("single", "none", "dense-bf16"),
-                                   plan_for("layerwise", "topk", "balanced")};
+  const std::vector<Plan> plans = {
+      plan_for("layerwise", "topk", "balanced"),
+      plan_for("single", "adtopk", "allgather"),
+      plan_for("layerwise", "none", "dense"),
+      plan_for("size=3k", "topk", "oktopk"),
+      plan_for("single", "none", "dense-bf16"),
+      in_pieces(plan_for("layerwise", "topk", "balanced"), 3),
+      in_pieces(plan_for("single", "none", "dense-bf16"), 4),
+      in_pieces(plan_for("single", "adtopk", "oktopk"), 2),
+      plan_for("layerwise", "topk", "balanced")};
   constexpr std::size_t kRanks = 3;
   auto ranks = make_thread_ranks(kRanks);
   LinkHub hub;
@@ -348,7 +354,7 @@ TEST_P(Replan, LosesNothing) {
     options.plan = plans[0];
     options.link = link.get();
     GradientSync sync(*ranks[r], *backend, kTensors, options);
-    for (std::uint64_t step = 0; step < 12; ++step) {
+    for (std::uint64_t step = 0; step < 2 * plans.size(); ++step) {
       if (step % 2 == 0) sync.replan(plans[step / 2]);
       const Gradients g = gradients_of(r, step);
       EXPECT_TRUE(device.run(sync, step, g).committed);
@@ -375,6 +381,57 @@ TEST_P(Replan, LosesNothing) {
 INSTANTIATE_TEST_SUITE_P(Backends, Replan,
                          ::testing::ValuesIn(device_and_linked_names()),
                          [](const auto& b) { return safe_name(b.param); });
+
+// Momenta are each rank's own where gradients are sparse, and all alike where
+// they are dense: u = m u + mean, with the mean of what the ranks had. What is
+// left in the residuals is delivered once.
+TEST_P(Replan, GoesFromSparseToDenseWithMomentum) {
+  constexpr std::size_t kRanks = 3;
+  for (const char* collective : {"dense", "dense-bf16"}) {
+    auto ranks = make_thread_ranks(kRanks);
+    LinkHub hub;
+    std::vector<GradientSync::State> before(kRanks);
+    std::vector<GradientSync::State> after(kRanks);
+    std::vector<std::vector<float>> mean(kRanks);
+    run_ranks(ranks, [&](std::size_t r) {
+      auto backend = make_backend(GetParam());
+      const auto link = make_link(GetParam(), hub, *ranks[r], *backend);
+      DeviceGradients device(*backend);
+      Scenario job;
+      job.feedback = "dgc:masking=false";
+      SyncOptions options;
+      options.plan = plan_of(job);
+      options.link = link.get();
+      GradientSync sync(*ranks[r], *backend, kTensors, options);
+      for (std::uint64_t step = 0; step < 3; ++step) {
+        device.run(sync, step, gradients_of(r, step));
+      }
+      before[r] = sync.save();
+      job.plan = "single";
+      job.sparsifier = "none";
+      job.collective = collective;
+      sync.replan(plan_of(job));
+      device.run(sync, 3, gradients_of(r, 3));
+      mean[r] = device.get();
+      after[r] = sync.save();
+    });
+    const double close = std::string(collective) == "dense" ? 1e-5 : 0.05;
+    for (std::size_t j = 0; j < size_of(kTensors[0]); ++j) {
+      double momentum = 0;
+      double left = 0;
+      for (std::size_t r = 0; r < kRanks; ++r) {
+        momentum += (0.9 * double(before[r].momentum[j]) +
+                     double(gradients_of(r, 3)[0][j])) /
+                    kRanks;
+        left += double(before[r].residual[j]) / kRanks;
+        ASSERT_EQ(mean[r][j], mean[0][j]) << j;
+        ASSERT_EQ(after[r].momentum[j], after[0].momentum[j]) << j;
+      }
+      ASSERT_NEAR(mean[0][j], momentum + left, close) << j;
+      ASSERT_NEAR(after[0].momentum[j], momentum, close) << j;
+    }
+  }
+}
 
 TEST(Replan, RefusesWhatDoesNotFit) {
   auto ranks = make_thread_ranks(2);

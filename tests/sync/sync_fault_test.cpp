@@ -7,11 +7,12 @@ namespace {
 
 // Law 4 for all buckets: whichever message is lost, the gradient of a sparse
 // tensor is in the residual, that of a dense one where it was, on every rank.
-TEST(SyncFaults, AFailedStepLosesNoGradient) {
+void expect_no_loss(std::size_t pieces) {
   for (const std::string& backend_name : device_and_linked_names()) {
-    // Of rank 0, in the step: frames, or what it gives to its link.
+    // Of rank 0, in the step: frames, two of them of the vote, or what it gives
+    // to its link.
     const bool linked = is_linked(backend_name);
-    const std::uint64_t messages = linked ? 4 : 12;
+    const std::uint64_t messages = linked ? 4 * pieces : 10 * pieces + 2;
     for (std::uint64_t lost = 0; lost < messages; ++lost) {
       ManualClock clock;
       auto ranks = make_thread_ranks(
@@ -21,6 +22,7 @@ TEST(SyncFaults, AFailedStepLosesNoGradient) {
         Scenario job;
         job.plan = "layerwise";
         job.collective = "allgather";
+        job.pieces = pieces;
         auto backend = make_backend(backend_name);
         DeviceGradients device(*backend);
         const std::vector<float> g = flat(gradients_of(r, 0));
@@ -52,6 +54,9 @@ TEST(SyncFaults, AFailedStepLosesNoGradient) {
     }
   }
 }
+
+TEST(SyncFaults, AFailedStepLosesNoGradient) { expect_no_loss(1); }
+TEST(SyncFaults, AFailedStepLosesNoGradientInPieces) { expect_no_loss(3); }
 
 // A link that cannot be made anew fails the recovery on all ranks, and decides
 // nothing: the next one ends all doubt, whatever was lost.

@@ -42,7 +42,7 @@ struct Storm {
   }
 };
 
-Scenario draw(std::uint64_t seed) {
+Scenario draw(std::uint64_t seed, bool machines) {
   auto pick =
       [&, n = std::uint64_t{0}](const std::vector<std::string>& from) mutable {
         return from[mix64(seed, 77, n++) % from.size()];
@@ -54,8 +54,18 @@ Scenario draw(std::uint64_t seed) {
                          "sparcml-split", "gtopk", "gtopk-tree", "auto"});
   job.backend =
       pick({"cpu/portable", "fake", "cpu/portable+link", "fake+link"});
+  job.pieces = 1 + mix64(seed, 79) % 3;
+  if (mix64(seed, 80) % 2 == 0) job.turns = {pick({"topk", "adtopk"})};
   job.ranks = 2 + mix64(seed, 78) % 4;
   job.steps = 12;
+  if (!machines) {
+    job.offload = mix64(seed, 81) % 2 == 0;
+    return job;
+  }
+  job.ranks += 2;
+  for (std::size_t r = 0; r < job.ranks; ++r) {
+    job.machine_of.push_back(mix64(seed, 79, r) % 3);
+  }
   return job;
 }
 
@@ -115,6 +125,7 @@ class Trainer {
     options.link = link;
     options.plan = plan_of(job);
     options.network = Network{};
+    options.machine_of = job.machine_of;
     return options;
   }
 
@@ -161,16 +172,18 @@ void expect_law(const std::vector<Account>& ranks) {
   }
 }
 
-TEST(SyncStorm, LosesNothingAndReplicasStayEqual) {
+void weather(bool machines) {
   const std::uint64_t first = from_environment("SLUICE_TEST_SEED", 1);
   const std::uint64_t rounds = from_environment("SLUICE_TEST_ROUNDS", 10);
   std::uint64_t hits = 0;
   for (std::uint64_t seed = first; seed < first + rounds; ++seed) {
-    const Scenario job = draw(seed);
+    const Scenario job = draw(seed, machines);
     SCOPED_TRACE(::testing::Message()
                  << "SLUICE_TEST_SEED=" << seed << ": " << job.ranks
-                 << " ranks, " << job.plan << ", " << job.sparsifier << ", "
-                 << job.collective << ", " << job.backend);
+                 << " ranks, " << job.plan << ", " << job.sparsifier
+                 << (job.turns.empty() ? "" : "/" + job.turns[0]) << ", "
+                 << job.pieces << " pieces, " << job.collective << ", "
+                 << job.backend << (job.offload ? ", offloaded" : ""));
     ManualClock clock;
     Storm storm{seed, job.ranks};
     auto ranks = make_thread_ranks(job.ranks, {&clock, &Storm::decide, &storm});
@@ -186,6 +199,10 @@ TEST(SyncStorm, LosesNothingAndReplicasStayEqual) {
   }
   EXPECT_GT(hits, rounds);
 }
+
+TEST(SyncStorm, LosesNothingAndReplicasStayEqual) { weather(false); }
+
+TEST(SyncStorm, LosesNothingBetweenMachines) { weather(true); }
 
 }  // namespace
 }  // namespace sluice::testing

@@ -41,7 +41,25 @@ struct Scenario {
   std::uint64_t nan_at = 99;
   bool positive = false;  // gradients, so that masses add up
   std::string backend = "cpu/portable";
+  std::size_t pieces = 1;            // of each tensor
+  std::vector<std::string> turns{};  // of sparse buckets
+  // Of the ranks, for a hierarchical plan; empty: a flat one.
+  std::vector<std::size_t> machine_of{};
+  bool offload = false;  // every other sparse bucket to the host
 };
+
+// The same plan, with every bucket in so many pieces, one after the other.
+inline Plan in_pieces(const Plan& plan, std::size_t count) {
+  Plan out = plan;
+  out.buckets.clear();
+  for (BucketPlan b : plan.buckets) {
+    for (std::size_t i = 0; i < count; ++i) {
+      b.piece = {i, count};
+      out.buckets.push_back(b);
+    }
+  }
+  return out;
+}
 
 inline Plan plan_of(const Scenario& job) {
   PlanInput in;
@@ -52,9 +70,18 @@ inline Plan plan_of(const Scenario& job) {
   in.sparse.sparsifier = job.sparsifier;
   in.sparse.feedback = job.feedback;
   in.sparse.collective = job.collective;
+  in.sparse.turns = job.turns;
   in.sparse.density = 0.1;
   if (job.sparsifier == "none") in.dense_collective = job.collective;
-  return make_plan(job.plan, in);
+  Plan plan = in_pieces(make_plan(job.plan, in), job.pieces);
+  plan.hierarchical = !job.machine_of.empty();
+  bool next = job.offload;
+  for (BucketPlan& b : plan.buckets) {
+    if (b.dense() || !job.offload) continue;
+    if (next) b.device = "cpu";
+    next = !next;
+  }
+  return plan;
 }
 
 using Gradients = std::vector<std::vector<float>>;
