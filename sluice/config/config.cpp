@@ -83,13 +83,27 @@ ParamList params_of(TrainConfig& c) {
        "what collective auto chooses by: nominal numbers, ALPHA,RATE as in "
        "50us,1Gbit, or measured at the start, which does not repeat"},
       {"plan", &c.plan,
-       "what travels together: layerwise, single, size=BYTES, a plan.json, or "
-       "with --costs any of `sluice list planners`; auto without: size=1M, on "
-       "a "
-       "GPU single"},
+       "what travels together: any of `sluice list planners`, size=25M, or a "
+       "plan.json to repeat; those that go by costs, as auto, measure the "
+       "first steps unless --costs has them"},
+      {.name = "replan",
+       .value = &c.replan,
+       .doc = "whether a run plans anew when its steps have become longer or "
+              "shorter",
+       .choices = {"off", "drift"}},
       {"costs", &c.costs,
        "a profile.json of this model (--profile writes one), which planners "
        "go by"},
+      {"machine_ranks", &c.machine_ranks,
+       "ranks in a row that hierarchical plans take for one machine; 0: those "
+       "that are on one",
+       0, 1e6},
+      {.name = "spare_cores",
+       .value = &c.spare_cores,
+       .doc = "whether workers have more cores than they compute on, which "
+              "planners go by; auto: by those of the machine, which others may "
+              "share",
+       .choices = {"auto", "yes", "no"}},
       {"dense", &c.dense, "names of tensors to keep dense; *, ? and commas"},
       {"no_feedback", &c.no_feedback, "names of tensors without a residual"},
       {"dense_below", &c.dense_below, "keep smaller tensors dense", 0, kMany},
@@ -205,8 +219,10 @@ void choose_device(TrainConfig& config) {
   const char* choice = is_cpu ? "off" : "on";
   if (config.tf32 == "auto") config.tf32 = choice;
   if (config.channels_last == "auto") config.channels_last = choice;
-  if (config.plan == "auto" && config.costs.empty())
-    config.plan = is_cpu ? "size=1M" : "single";
+}
+
+std::string first_plan(const TrainConfig& config) {
+  return parse_device(config.device).is_cpu ? "size=1M" : "single";
 }
 
 Every parse_every(std::string_view field, std::string_view text) {

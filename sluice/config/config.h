@@ -34,8 +34,11 @@ struct TrainConfig {
   std::string collective = "auto";
   std::string dense_collective = "dense";
   std::string network = "nominal";
-  std::string plan = "auto";  // see choose_device
-  std::string costs;          // a profile.json
+  std::string plan = "auto";  // and without costs: see first_plan
+  std::string replan = "off";
+  std::string costs;  // a profile.json
+  std::int64_t machine_ranks = 0;
+  std::string spare_cores = "auto";
   std::string dense;
   std::string no_feedback;
   std::int64_t dense_below = 0;
@@ -93,11 +96,13 @@ struct DeviceChoice {
 DeviceChoice parse_device(std::string_view text);
 
 // Puts what suits the device in place of "auto": TF32 and channels-last are on
-// for GPUs, and all sparse tensors travel together there, since the device and
-// the host wait for each other once per bucket; with costs the planner of that
-// name decides. Throws std::invalid_argument if
-// there can be no such device.
+// for GPUs. Throws std::invalid_argument if there can be no such device.
 void choose_device(TrainConfig& config);
+
+// What a run plans by until it has measured what its steps take. On a GPU all
+// sparse tensors travel together, since the device and the host wait for each
+// other once per bucket.
+std::string first_plan(const TrainConfig& config);
 
 // "100" is every 100 steps, "2e" every 2 epochs, "30s" every 30 seconds, "" and
 // "0" never.

@@ -70,6 +70,10 @@ TEST(TrainConfig, ChoosesByDevice) {
   config.channels_last = "off";
   choose_device(config);
   EXPECT_EQ(config.tf32 + " " + config.channels_last, "on off");
+  // What is planned by is measured: this is what runs until then.
+  EXPECT_EQ(config.plan, "auto");
+  EXPECT_EQ(first_plan(config), "single");
+  EXPECT_EQ(first_plan({}), "size=1M");
 }
 
 TEST(TrainConfig, ReadsPeriodsAndRanges) {

@@ -18,8 +18,8 @@ from processes import children, marked, ranks_of, send  # noqa: E402
 # Against hangs: nothing that ends by itself comes near.
 HANG = 240
 # What it sends depends on nothing that is measured, so runs repeat bit for bit, over threads as over MPI.
-REPEATS = ("--collective", "sparcml-split", "--dense-collective", "dense:by=ring", "--threads", 1, "--lr-schedule",
-           "constant", "--network", "50us,1Gbit", "--replica-check", 5)
+REPEATS = ("--plan", "size=1M", "--collective", "sparcml-split", "--dense-collective", "dense:by=ring", "--threads", 1,
+           "--lr-schedule", "constant", "--network", "50us,1Gbit", "--replica-check", 5)
 # Quick to start, for bits.
 BITS = ("--model", "mlp:widths=64", "--dataset", "synthetic:train=4000,test=200", "--eval-every", 0)
 # For losses: the seed makes far more of a difference than the number of ranks, and a few lost steps show.

@@ -13,8 +13,8 @@ struct AutogradAdapter::Hook final
     : public torch::autograd::PostAccumulateGradHook {
   Hook(AutogradAdapter& o, std::size_t i) : owner(o), index(i) {}
   void operator()(const torch::autograd::Variable&) override {
-    if (!owner.announcing_) return;
-    owner.announce(index);
+    if (!owner.last_) return;
+    if (!owner.held_) owner.announce(index);
     if (owner.seen_) owner.seen_(index);
   }
 
@@ -88,11 +88,11 @@ void AutogradAdapter::clear() {
   // adding it to zeros.
   for (const NamedTensor& p : parameters_) p.tensor.mutable_grad().reset();
   announced_.assign(parameters_.size(), false);
-  announcing_ = false;
+  last_ = false;
 }
 
 SyncReport AutogradAdapter::finish() {
-  announcing_ = false;
+  last_ = false;
   // In the order in which buckets usually wait for them.
   for (std::size_t i = parameters_.size(); i-- > 0;) {
     if (!announced_[i]) announce(i);

@@ -26,14 +26,18 @@ class AutogradAdapter {
   AutogradAdapter(const AutogradAdapter&) = delete;
   AutogradAdapter& operator=(const AutogradAdapter&) = delete;
 
-  // Calls `seen` as soon as backward has made a gradient that it announces; an
+  // Calls `seen` as soon as the last backward of a step has made a gradient; an
   // empty function ends that.
   void watch(std::function<void(std::size_t)> seen);
 
   // Forgets all gradients: before the first backward of a step.
   void clear();
-  // Before the last backward of a step: what it completes is exchanged at once.
-  void begin() { announcing_ = true; }
+  // Before the last backward of a step: what it completes is exchanged at once,
+  // or `held` until finish(), so that nothing runs beside it.
+  void begin(bool held = false) {
+    last_ = true;
+    held_ = held;
+  }
   // After it. Announces what backward did not, zeros where there is no
   // gradient, and waits; gradients are then the mean over the ranks. Without a
   // sync nothing is waited for or looked at.
@@ -55,7 +59,8 @@ class AutogradAdapter {
   std::vector<bool> announced_;
   std::unique_ptr<HostStage> stage_;  // or null
   std::function<void(std::size_t)> seen_;
-  bool announcing_ = false;
+  bool last_ = false;  // backward of the step
+  bool held_ = false;
 };
 
 // What the sync must know of them. Throws std::invalid_argument for parameters

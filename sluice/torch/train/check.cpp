@@ -53,7 +53,12 @@ void check_training(const TrainConfig& given) {
   const auto data =
       make_dataset(config.dataset, {Split::kTest, config.data_dir});
   const PlannedModel model = make_planned_model(config, data->input());
-  for (const BucketPlan& bucket : model.plan.buckets) check_values(bucket);
+  for (const Decision& decision : model.decisions) {
+    for (const BucketPlan& bucket : decision.plan.buckets) {
+      check_values(bucket);
+      for (const std::string& rule : bucket.turns) make_sparsifier(rule);
+    }
+  }
   make_optimizer(config.optimizer, model.parameters);
 }
 

@@ -30,7 +30,7 @@ std::uint64_t write_model(const Session& session, const std::string& folder,
   file.threads = session.threads;
   file.gpu_link = session.gpu_link();
   file.config = session.config;
-  file.plan = to_json(session.model.plan, session.model.names);
+  file.plan = to_json(session.model.decisions, session.model.names);
   file.schedule = session.schedule->state();
   file.best_accuracy = best_accuracy;
   file.data = session.data;
@@ -151,8 +151,9 @@ void load_saved_run(SavedRun& saved, Session& session) {
   session.optimizer->load_state(file.optimizer);
   session.schedule->load_state(file.schedule);
   GradientSync::State& state = saved.kept;
-  const Plan old = plan_from_json(file.plan, session.model.names);
-  if (!(old == session.model.plan)) {
+  const Decisions old = decisions_from_json(file.plan, session.model.names);
+  const Plan& saved_by = decision_at(old, file.progress.done).plan;
+  if (!(saved_by == session.model.plan)) {
     state.rules.clear();
     state.collectives.clear();
   }

@@ -2,13 +2,10 @@
 
 #include <memory>
 
-#include "sluice/config/config.h"
-#include "sluice/cost/model.h"
 #include "sluice/data/dataset.h"
-#include "sluice/plan/plan.h"
-#include "sluice/sparsify/exceptions.h"
 #include "sluice/torch/models/model.h"
 #include "sluice/torch/tensors.h"
+#include "sluice/torch/train/planning.h"
 
 namespace sluice {
 
@@ -20,19 +17,15 @@ struct PlannedModel {
   std::vector<TensorInfo> tensors;    // the parameters
   std::vector<std::string> names;     // of the tensors
   std::vector<Treatment> treatments;  // of each
-  Plan plan;
+  // All that were made so far, and maybe some that are to be repeated.
+  Decisions decisions;
+  Plan plan;  // the one of them that holds
   // What the planner expects of it, for people; empty if it went by no costs.
   std::string forecast;
   // Of 4-dimensional parameters, and of images.
   at::MemoryFormat format = at::MemoryFormat::Contiguous;
-};
 
-// What planners are told besides costs: who exchanges, and over what.
-struct PlanSite {
-  std::size_t ranks = 1;
-  Network network;
-  // Whether what is not computed has cores of its own to run on.
-  bool spare_cores = true;
+  PlannedTensors as_planned() const { return {tensors, treatments, names}; }
 };
 
 // Throws std::invalid_argument, or std::runtime_error for files.

@@ -14,7 +14,6 @@ Profiling::Profiling(Session& session)
              static_cast<std::size_t>(session.config.profile)) {}
 
 void Profiling::begin_step() {
-  if (!active() || !session_.is_first()) return;
   if (times_.begin()) {
     session_.adapter->watch([this](std::size_t i) { times_.ready(i); });
   } else {
@@ -31,21 +30,20 @@ Profile Profiling::profile() const {
                                          session_.threads, " threads")
                                 : cuda_name(device.index());
   out.date = today();
-  CostQuery query;
-  query.density = config.density;
-  query.sparsifiers = {"topk", "adtopk"};
-  const std::string name =
-      config.sparsifier.substr(0, config.sparsifier.find(':'));
-  if (name != "none" && name != "topk" && name != "adtopk") {
-    query.sparsifiers.push_back(config.sparsifier);
-  }
+  return out;
+}
+
+std::vector<StageCost> Profiling::measure(
+    const std::vector<std::string>& sparsifiers, std::size_t largest) const {
   const bool host = session_.backend->is_host();
+  CostQuery query;
+  query.density = session_.config.density;
+  query.sparsifiers = sparsifiers;
   query.device = host ? "cpu" : "cuda";
-  query.largest = std::size_t{1} << (host ? 23 : 26);
+  query.largest = largest;
   const auto clock =
       host ? make_cpu_clock(session_.threads) : make_cuda_clock();
-  out.costs = measure_costs(*session_.backend, *clock, query);
-  return out;
+  return measure_costs(*session_.backend, *clock, query);
 }
 
 std::string Profiling::finish() {
@@ -58,10 +56,21 @@ std::string Profiling::finish() {
     if (!times_.complete()) {
       says =
           "there is no profile.json: it takes eight steps or more, each with "
-          "gradients of all tensors, and no --clip-local";
+          "gradients of all tensors";
       return;
     }
-    problem = problem_of([&] { write_text(path, to_json(profile())); });
+    std::vector<std::string> sparsifiers = {"topk", "adtopk"};
+    const std::string& own = session_.config.sparsifier;
+    const std::string name = parse_spec(own).name;
+    if (name != "none" && name != "topk" && name != "adtopk") {
+      sparsifiers.push_back(own);
+    }
+    problem = problem_of([&] {
+      Profile out = profile();
+      const bool host = session_.backend->is_host();
+      out.costs = measure(sparsifiers, std::size_t{1} << (host ? 23 : 26));
+      write_text(path, to_json(out));
+    });
     says = concat("what a step takes is in ", path, ": go by it with --costs ",
                   path);
   });

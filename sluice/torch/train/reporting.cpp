@@ -46,7 +46,21 @@ void Reporting::write_setup() const {
   const Session& s = session_;
   if (!s.is_first()) return;
   write_text(s.config.out + "/config.json", to_json(s.config));
-  write_text(s.config.out + "/plan.json", to_json(s.model.plan, s.model.names));
+  write_text(s.config.out + "/plan.json",
+             to_json(s.model.decisions, s.model.names));
+}
+
+void Reporting::planned(const LivePlan::Outcome& outcome) {
+  if (metrics_ == nullptr) return;
+  say(outcome.says);
+  const Session& s = session_;
+  try_to_write("plan.json", [&] {
+    write_text(s.config.out + "/plan.json",
+               to_json(s.model.decisions, s.model.names));
+    if (outcome.profile.empty()) return;
+    write_text(s.config.out + "/profile.json", outcome.profile);
+    write_text(s.config.out + "/network.json", outcome.network);
+  });
 }
 
 void Reporting::say_what_begins() {
@@ -64,6 +78,13 @@ void Reporting::say_what_begins() {
                  : concat(s.config.sparsifier, " at ", s.config.density),
              "; ", s.config.out));
   if (!s.model.forecast.empty()) say(s.model.forecast);
+  if (s.exchanges() && plans_live(s.config) && s.model.decisions.size() == 1) {
+    say(concat("the first steps are measured, and --plan ", s.config.plan,
+               " goes by that, so that this run does not repeat bit for bit: "
+               "--plan ",
+               s.config.out, "/plan.json repeats it, --plan ",
+               first_plan(s.config), " decides nothing"));
+  }
   if (depends_on_times(s)) {
     say("this run does not repeat bit for bit, since measured times decide how "
         "it sums; --network nominal --dense-collective dense does");

@@ -4,6 +4,7 @@
 #include "sluice/run/run_lock.h"
 #include "sluice/run/summary.h"
 #include "sluice/torch/train/checkpointing.h"
+#include "sluice/torch/train/live_plan.h"
 
 namespace sluice {
 
@@ -32,6 +33,8 @@ class Reporting {
   // as are write_trace() and finish().
   void log();
   void evaluated(const Evaluation& result);
+  // What was decided, and by which costs.
+  void planned(const LivePlan::Outcome& outcome);
   void saved(const std::string& folder) { summary_.checkpoint = folder; }
   // Once, if steps were traced.
   void write_trace();

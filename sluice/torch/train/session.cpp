@@ -10,11 +10,14 @@
 #include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
+#include "sluice/core/input_file.h"
 #include "sluice/run/run_folder.h"
 #include "sluice/torch/train/device.h"
 
 namespace sluice {
 namespace {
+
+constexpr const char* kInsideMachines = "20us,10Gbit";
 
 // Numbers that are the same in every run, and so is what is chosen by them.
 // Between 4 processes on 2 cores of an EPYC `sluice probe` found 3 to 37 us and
@@ -22,7 +25,7 @@ namespace {
 std::string nominal_network(const TrainConfig& config,
                             const Communicator& comm) {
   if (!config.net.empty()) return config.net;
-  return comm.local_size() == comm.size() ? "20us,10Gbit" : "50us,1Gbit";
+  return comm.local_size() == comm.size() ? kInsideMachines : "50us,1Gbit";
 }
 
 }  // namespace
@@ -39,10 +42,16 @@ Session::Session(const TrainConfig& how, Communicator& ranks,
   // A run goes on under its number.
   run = saved != nullptr && !saved->run.empty() ? saved->run : new_run_id();
   run = broadcast_first(comm, "start", progress.done, run);
+  machine_of = config.machine_ranks > 0
+                   ? machines_of(comm.size(),
+                                 static_cast<std::size_t>(config.machine_ranks))
+                   : gather_machines(comm);
   set_threads(saved);
   on_all([&] { at_files(config.data_dir, [&] { load_data(); }); });
   compare_data();
-  on_all([&] { make_model(as_device); });
+  const std::string recorded = recorded_decisions(saved);
+  on_all([&] { make_model(as_device, recorded); });
+  compare_plans();
   connect();
   on_all([&] { make_parts(); });
 }
@@ -111,41 +120,100 @@ void Session::compare_data() {
   agree(comm, "comparison of data", progress.done, problem);
 }
 
-void Session::make_model(bool as_device) {
+// What the run has decided before, as JSON, on all ranks; nothing if it starts
+// anew, or its ranks or its plan are others now. The folder may know of more
+// than the checkpoint: a run repeats what it did before it was stopped.
+std::string Session::recorded_decisions(const ModelFile* saved) {
+  std::string text;
+  if (saved != nullptr && saved->ranks == comm.size() &&
+      saved->config.plan == config.plan &&
+      saved->config.costs == config.costs) {
+    text = saved->plan;
+    const std::string path = config.out + "/plan.json";
+    if (is_first() && why_no_file(path).empty()) {
+      at_files(path, [&] {
+        text = longer_record(text, read_text_file("resume", path));
+      });
+    }
+  }
+  return broadcast_first(comm, "start", progress.done, text);
+}
+
+void Session::make_model(bool as_device, const std::string& recorded) {
   device = device_of(config, comm.local_rank());
   set_up_device(config, device);
-  with_memory(device, [&] {
-    model = make_planned_model(config, train->input(), device, site());
-  });
-  beside = as_device || !device.is_cpu();
-  const auto& buckets = model.plan.buckets;
-  alone = beside && comm.size() == 1 &&
-          std::all_of(buckets.begin(), buckets.end(), [](const BucketPlan& b) {
-            return b.sparsifier == "none";
-          });
-  feed = std::make_unique<BatchFeed>(*loader, device, model.format);
   const bool on_gpu = !device.is_cpu() &&
                       (has_gpu_alone() || config.gpu_link == "nccl") &&
                       cuda_problem(device.index()).empty();
   backend = on_gpu ? make_cuda_backend({device.index()})
                    : make_cpu_backend({threads, ""});
+  if (on_gpu) host = make_cpu_backend({threads, ""});
+  with_memory(device, [&] {
+    model = make_planned_model(config, train->input(), device, site());
+  });
+  if (!recorded.empty()) {
+    model.decisions = decisions_from_json(recorded, model.names);
+    model.plan = decision_at(model.decisions, progress.done).plan;
+  }
+  beside = as_device || !device.is_cpu();
+  alone = beside && comm.size() == 1 &&
+          std::ranges::all_of(model.decisions, [](const Decision& d) {
+            return std::ranges::all_of(d.plan.buckets, &BucketPlan::dense);
+          });
+  feed = std::make_unique<BatchFeed>(*loader, device, model.format);
+}
+
+// Files of one name may differ from host to host.
+void Session::compare_plans() {
+  const std::string text = to_json(model.decisions, model.names);
+  const std::size_t other =
+      rank_that_differs(comm, "comparison of plans", progress.done,
+                        std::as_bytes(std::span(text)));
+  agree(comm, "comparison of plans", progress.done,
+        other == comm.rank()
+            ? ""
+            : concat("[train] all ranks must begin with the same plan, but "
+                     "rank ",
+                     other, " has another than rank ", comm.rank(), "; copy '",
+                     config.plan, "' (and --costs) to all hosts"));
+}
+
+// Of an emulated network, too, messages take what the engine below it takes.
+bool Session::knows_network() const {
+  return config.network != "nominal" && config.network != "measured";
 }
 
 // Planners go by the same numbers as collectives, or, where those are measured
 // later, by nominal ones.
 PlanSite Session::site() const {
-  const bool given =
-      config.network != "nominal" && config.network != "measured";
-  const Link numbers =
-      parse_link(given ? config.network : nominal_network(config, comm));
-  const bool spare = threads * comm.local_size() <
-                     std::max(1U, std::thread::hardware_concurrency());
-  return {comm.size(), {numbers.alpha, numbers.beta}, spare};
+  const Link numbers = parse_link(
+      knows_network() ? config.network : nominal_network(config, comm));
+  PlanSite out{comm.size(), {}, false, backend->is_host() ? "cpu" : "cuda"};
+  out.network.between = {numbers.alpha, numbers.beta};
+  const auto hosts = static_cast<double>(machines().leaders().size());
+  if (numbers.per_machine > 1) {
+    out.network.inside = {numbers.inside_alpha, numbers.inside_beta};
+    out.network.per_machine = static_cast<double>(numbers.per_machine);
+  } else if (config.net.empty() && hosts > 1) {
+    const Link inside = parse_link(kInsideMachines);
+    out.network.inside = {inside.alpha, inside.beta};
+    out.network.per_machine = static_cast<double>(comm.size()) / hosts;
+  }
+  const bool seen = threads * comm.local_size() <
+                    std::max(1U, std::thread::hardware_concurrency());
+  out.spare_cores =
+      config.spare_cores == "auto" ? seen : config.spare_cores == "yes";
+  return out;
 }
 
 std::string_view Session::gpu_link() const {
   if (device.is_cpu() || comm.size() == 1) return "";
   return link != nullptr ? "nccl" : "mpi";
+}
+
+void Session::take_plan(const Decision& decision) {
+  sync->replan(decision.plan, decision.network);
+  model.plan = decision.plan;
 }
 
 // A call of all ranks.
@@ -184,6 +252,8 @@ void Session::make_parts() {
   SyncOptions how;
   how.link = link.get();
   how.plan = model.plan;
+  how.machine_of = machine_of;
+  how.host = host.get();
   how.seed = static_cast<std::uint64_t>(config.seed);
   how.total_steps = total;
   how.first_step = 1;
@@ -191,7 +261,12 @@ void Session::make_parts() {
       config.nonfinite == "stop" ? NonFinite::kStop : NonFinite::kSkip;
   how.treatments = model.treatments;
   how.trace = &trace;
-  if (config.network != "measured") how.network = site().network;
+  const auto& network = decision_at(model.decisions, progress.done).network;
+  if (network) {
+    how.network = network;
+  } else if (config.network != "measured") {
+    how.network = site().network.between;
+  }
   sync = std::make_unique<GradientSync>(comm, *backend, model.tensors, how);
   adapter =
       alone ? std::make_unique<AutogradAdapter>(model.parameters)

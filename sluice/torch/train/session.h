@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "sluice/comm/machines.h"
 #include "sluice/config/lr_schedule.h"
 #include "sluice/run/ranks.h"
 #include "sluice/sparsify/schedule.h"
@@ -33,6 +34,16 @@ class Session {
         {what, 0, progress.done, start, std::chrono::steady_clock::now()});
   }
 
+  // What planners are told: the network that was given, the emulated one, or
+  // nominal numbers; whether it was given, and needs no measuring.
+  PlanSite site() const;
+  bool knows_network() const;
+  Machines machines() const { return {machine_of, comm.rank(), comm.size()}; }
+  // Whether something is exchanged, by plans that may change.
+  bool exchanges() const { return comm.size() > 1; }
+  // Between two steps, a call of all ranks: goes on by another plan.
+  void take_plan(const Decision& decision);
+
   // Work with files, which may be slow: the others wait for it for as long as
   // --write-timeout says. No call of the communicator.
   void at_files(const std::string& path, const std::function<void()>& work);
@@ -43,7 +54,8 @@ class Session {
   Progress progress;
   std::uint64_t total = 0;  // steps at the end
   std::uint64_t threads = 1;
-  std::uint64_t data = 0;  // fingerprint
+  std::uint64_t data = 0;               // fingerprint
+  std::vector<std::size_t> machine_of;  // per rank; see SyncOptions
   std::unique_ptr<Dataset> train;
   std::unique_ptr<Dataset> test;
   LoaderOptions loading;
@@ -60,6 +72,7 @@ class Session {
   DensitySchedule density_schedule;
   Trace trace;
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<Backend> host;  // beside a device's; see SyncOptions
   // Null where gradients reach other ranks through the host; then why, unless
   // that was asked for.
   std::unique_ptr<DeviceLink> link;
@@ -75,10 +88,11 @@ class Session {
   void set_threads(const ModelFile* saved);
   void load_data();
   void compare_data();
-  void make_model(bool as_device);
+  std::string recorded_decisions(const ModelFile* saved);
+  void make_model(bool as_device, const std::string& recorded);
+  void compare_plans();
   void connect();
   void make_parts();
-  PlanSite site() const;
   bool has_gpu_alone() const;
 };
 

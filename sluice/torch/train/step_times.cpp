@@ -29,6 +29,13 @@ StepTimes::StepTimes(const NamedTensors& parameters,
                      const torch::Device& device, std::size_t steps)
     : parameters_(parameters), device_(device), wanted_(steps) {}
 
+void StepTimes::restart(std::size_t steps) {
+  steps_.clear();
+  now_.reset();
+  wanted_ = steps;
+  seen_ = 0;
+}
+
 StepTimes::Mark StepTimes::mark() const {
   Mark out{std::chrono::steady_clock::now(), std::nullopt};
   if (device_.is_cpu()) return out;

@@ -23,6 +23,8 @@ class StepTimes {
   // algorithms, and memory is new.
   StepTimes(const NamedTensors& parameters, const torch::Device& device,
             std::size_t steps);
+  // Forgets what it has seen, and looks at so many steps again.
+  void restart(std::size_t steps);
 
   // In every step, in this order. Whether it is looked at.
   bool begin();
@@ -31,8 +33,11 @@ class StepTimes {
   void begin_update();
   void end();
 
-  // Whether there is enough to tell.
+  // Whether the step that began last is looked at.
+  bool looking() const { return now_.has_value(); }
+  // Whether there is enough to tell, or all that was asked for.
   bool complete() const { return steps_.size() >= kLeast; }
+  bool done() const { return wanted_ > 0 && steps_.size() >= wanted_; }
   // Means over the steps, and how far apart their quartiles are. Waits for the
   // device.
   Profile profile() const;

@@ -10,7 +10,7 @@
 #include "sluice/torch/train/device.h"
 #include "sluice/torch/train/evaluation.h"
 #include "sluice/torch/train/late_numbers.h"
-#include "sluice/torch/train/profiling.h"
+#include "sluice/torch/train/live_plan.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/reporting.h"
 
@@ -23,9 +23,10 @@ double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-// What a rank adds to the notes of a step to ask for a checkpoint; below it
-// they count the ranks that were told to stop.
+// What the first rank adds to the notes of a step to ask for a checkpoint, or
+// for another plan; below them they count the ranks that were told to stop.
 constexpr std::uint64_t kSaveNote = std::uint64_t{1} << 32;
+constexpr std::uint64_t kPlanNote = std::uint64_t{1} << 33;
 
 // Skipped steps in a row after which nothing will get better by itself.
 constexpr std::uint64_t kMostSkipped = 20;
@@ -68,6 +69,7 @@ class Trainer {
   void look_after();
   bool at(const Every& every) const;
   bool is_save_due() const;
+  void plan_anew();
   void evaluate_now();
   void save();
   void check_folder();
@@ -84,6 +86,7 @@ class Trainer {
   std::optional<Reporting> reporting_;
   StepRange traced_;
   Profiling profiling_;
+  std::optional<LivePlan> live_;
   std::optional<Outcome> unread_;  // of the last step, on a device
   std::uint64_t note_ = 0;         // of this step, to all ranks
   bool stopping_ = false;
@@ -93,6 +96,7 @@ class Trainer {
   Clock::time_point saved_time_ = Clock::now();
   Every save_every_ = parse_every("checkpoint_every", config_.checkpoint_every);
   bool save_due_ = false;
+  bool plan_due_ = false;
   std::uint64_t evaluated_at_ = ~std::uint64_t{0};
 };
 
@@ -126,6 +130,7 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
   broadcast_tensors(comm, progress_.done, session_.model.parameters);
   broadcast_tensors(comm, progress_.done, session_.model.buffers);
   on_all([&] {
+    live_.emplace(session_, profiling_);
     reporting_.emplace(session_, *lock_, options_.lines_to_stderr,
                        saved_ ? &*saved_ : nullptr);
   });
@@ -190,6 +195,7 @@ void Trainer::step() {
   session_.trace.turn(traced_.has(progress_.done + 1));
   Outcome outcome;
   outcome.step = progress_.done + 1;
+  live_->begin_step();
   profiling_.begin_step();
   run_passes(outcome);
   if (config_.clip_local > 0) clip(config_.clip_local);
@@ -197,7 +203,8 @@ void Trainer::step() {
   if (session_.alone) report.notes = note_;
   apply(report, outcome);
   stopping_ = report.notes % kSaveNote > 0;
-  save_due_ = report.notes >= kSaveNote;
+  save_due_ = (report.notes & kSaveNote) != 0;
+  plan_due_ = (report.notes & kPlanNote) != 0;
   outcome.totals.steps = 1;
   if (session_.beside) {
     outcome.late.emplace(std::exchange(outcome.sums, {}));
@@ -208,6 +215,7 @@ void Trainer::step() {
     outcome.totals.seconds = since(start);
     settle(outcome);
   }
+  live_->add(since(start));
   ++progress_.done;
   ++progress_.place;
 }
@@ -237,11 +245,12 @@ void Trainer::backward(const torch::Tensor& loss, bool last) {
   if (last) {
     const bool stop = (options_.stop != nullptr && *options_.stop) ||
                       !reporting_->problem().empty();
-    note_ = (stop ? 1 : 0) + (is_save_due() ? kSaveNote : 0);
+    note_ = (stop ? 1 : 0) + (is_save_due() ? kSaveNote : 0) +
+            (live_->asks() ? kPlanNote : 0);
     if (!session_.alone) {
       session_.sync->begin(progress_.done, session_.densities(), note_);
     }
-    if (config_.clip_local <= 0) session_.adapter->begin();
+    session_.adapter->begin(config_.clip_local > 0 || profiling_.looking());
   }
   if (last) profiling_.times().begin_backward();
   loss.backward();
@@ -346,6 +355,7 @@ void Trainer::look_after() {
     reporting_->log();
   }
   if (progress_.done == traced_.last || last) reporting_->write_trace();
+  if (plan_due_ && !last) plan_anew();
   if (at(parse_every("eval_every", config_.eval_every))) evaluate_now();
   if (at(save_every_) || save_due_) save();
 }
@@ -355,6 +365,11 @@ bool Trainer::is_save_due() const {
   return session_.is_first() && save_every_.unit == Every::Unit::kSeconds &&
          save_every_.count > 0 &&
          since(saved_time_) >= static_cast<double>(save_every_.count);
+}
+
+void Trainer::plan_anew() {
+  catch_up();
+  reporting_->planned(live_->decide());
 }
 
 void Trainer::evaluate_now() {
