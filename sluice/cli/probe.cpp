@@ -12,6 +12,7 @@
 #include "sluice/collective/dense.h"
 #include "sluice/core/ensure.h"
 #include "sluice/run/atomic_file.h"
+#include "sluice/run/machine.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -268,6 +269,14 @@ std::vector<std::string> Probe::hosts() {
   return all;
 }
 
+// How far apart the quartiles are.
+double spread(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t quarter = values.size() / 4;
+  return values[values.size() - 1 - quarter] - values[quarter];
+}
+
 Json Probe::run(const Options& o) {
   const std::vector<std::string> names = hosts();
   const std::vector<Pair> pairs = measure_pairs();
@@ -290,10 +299,12 @@ Json Probe::run(const Options& o) {
   return {{"format", 1},
           {"engine", o.launch.engine},
           {"network", o.launch.network()},
+          {"date", today()},
           {"workers", comm_.size()},
           {"hosts", names},
           {"alpha", median(alphas)},
           {"beta", median(betas)},
+          {"spread", {{"alpha", spread(alphas)}, {"beta", spread(betas)}}},
           {"pairs", rows},
           {"ring", ring},
           {"allreduce", allreduce},

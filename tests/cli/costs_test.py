@@ -79,7 +79,6 @@ class Plans(CostsTest):
 
         first = good["tensors"][0]
         for args, words in (
-            (("--plan", "omgs"), ("--plan omgs", "--costs", "--profile 20")),
             (("--costs", "none.json"), ("none.json", "No such file")),
             (("--costs", "measured/profile.json", "--plan", "omgz"), ("omgz", "omgs")),
             (("--costs", "measured/profile.json", "--model", "mlp:widths=32"), ("of this model", "fc1.weight")),

@@ -61,8 +61,10 @@ class Make(PlanTest):
             with self.subTest(planner=name):
                 path, summary = self.make("--planner", name)
                 plan = json.loads(path.read_text())
-                self.assertEqual(sorted(t for b in plan["buckets"] for t in b["tensors"]),
-                                 sorted(t["name"] for t in profile()["tensors"]))
+                rows = {t["name"]: t["shape"][0] for t in profile()["tensors"]}
+                pieces = [(t, *b.get("piece", (0, 1))) for b in plan["buckets"] for t in b["tensors"]]
+                counts = {t: count for t, _, count in pieces}
+                self.assertEqual(sorted(pieces), sorted((t, i, counts[t]) for t in rows for i in range(counts[t])))
                 explained = self.json("plan", "explain", path, *self.job)
                 self.assertEqual(explained["iteration"], summary["iteration"])
                 self.assertEqual(len(explained["rows"]), summary["buckets"])
@@ -112,6 +114,45 @@ class Explain(PlanTest):
         text = self.ok("plan", "explain", path, *self.job)
         for word in ("c.weight + 2", "topk 1 % by allgather", "next best", "step +ms"):
             self.assertIn(word, text)
+
+    def test_pieces_have_their_rows_and_turns_their_rules(self):
+        cut = profile()
+        cut["costs"][0]["points"] = [[1, 1e-5], [2e6, 0.004]]
+        path, made = self.make("--planner", "hipress", "--collective", "allgather", job=(
+            "--profile", self.save("cut.json", cut), "--net", "10us,10Gbit", "--workers", "8"))
+        rows = self.json("plan", "explain", path, *self.job)["rows"]
+        first = rows[0]
+        count = int(first["tensors"].split("/")[1])
+        self.assertGreater(count, 1)
+        self.assertEqual(first["tensors"], f"c.weight 1/{count}")
+        self.assertEqual(sum(row["elements"] for row in rows if row["tensors"].startswith("c.weight")), 2_000_000)
+        self.assertEqual({row["way"] for row in rows if row["tensors"].startswith("c.weight")}, {"topk 1 % by allgather"})
+        # One piece by another way, and the others as they are.
+        self.assertLess(abs(first["change"]), 0.5 * made["iteration"])
+        path, _ = self.make("--planner", "interleaved:of=single,with=dgc", "--collective", "allgather")
+        row = self.json("plan", "explain", path, *self.job)["rows"][0]
+        self.assertEqual(row["way"], "topk/dgc 1 % by allgather")
+        self.assertIn("topk/dgc 1 % by balanced", {other["way"] for other in row["alternatives"]})
+        self.fails("plan", "make", *self.job, "--planner", "interleaved:with=topkk", "--out", self.folder / "no.json",
+                   says="no sparsifier 'topkk'")
+
+    def test_says_which_buckets_the_host_selects(self):
+        gpu = profile()
+        gpu["costs"] += [dict(cost, device="cuda") for cost in gpu["costs"]]
+        gpu["costs"].append({"what": "copy", "device": "cuda", "points": [[1, 1e-5], [1e9, 0.1]]})
+        job = ("--profile", self.save("gpu.json", gpu), *self.job[2:], "--device", "cuda")
+        path, made = self.make("--planner", "single", "--collective", "allgather", job=job)
+        rows = self.json("plan", "explain", path, *job)["rows"]
+        self.assertIn("topk 1 % by allgather on cpu", {other["way"] for other in rows[0]["alternatives"]})
+        plan = json.loads(path.read_text())
+        plan["buckets"][0]["device"] = "cpu"
+        path.write_text(json.dumps(plan))
+        explained = self.json("plan", "explain", path, *job)
+        self.assertEqual(explained["rows"][0]["way"], "topk 1 % by allgather on cpu")
+        self.assertGreater(explained["iteration"], made["iteration"])
+        gpu["costs"].pop()
+        job = ("--profile", self.save("gpu.json", gpu), *job[2:])
+        self.fails("plan", "explain", path, *job, says=("[plan] a bucket on the cpu needs costs of copy on cuda",))
 
     def test_trace_is_a_timeline(self):
         path, made = self.make("--planner", "layerwise")
@@ -186,6 +227,21 @@ class Diff(PlanTest):
         text = self.ok("plan", "diff", a, b)
         self.assertIn("c.weight + 2", text)
         self.assertIn("1 buckets are the same", text)
+
+    def test_pieces_and_turns(self):
+        whole, _ = self.make("--planner", "layerwise", name="whole.json")
+        plan = json.loads(whole.read_text())
+        first = plan["buckets"].pop(0)
+        plan["buckets"] = [{**first, "piece": [i, 2]} for i in range(2)] + plan["buckets"]
+        plan["buckets"][2]["turns"] = ["dgc"]
+        cut = self.save("cut.json", plan)
+        for a, b, signs in ((whole, cut, "--+++"), (cut, whole, "---++")):
+            diff = self.json("plan", "diff", a, b)
+            self.assertEqual("".join(c["in"] for c in diff["changes"]), signs)
+            labels = {c["label"] for c in diff["changes"]}
+            self.assertEqual(labels, {"c.weight", "c.weight 1/2", "c.weight 2/2", "b.weight"})
+            self.assertIn("topk/dgc by auto", {c["way"] for c in diff["changes"]})
+        self.assertEqual(self.json("plan", "diff", cut, cut), {"same": 5, "changes": []})
 
     def test_plans_of_two_models(self):
         a, _ = self.make()

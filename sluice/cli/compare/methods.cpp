@@ -144,6 +144,16 @@ Method make_own(const std::string& word, const Configure& configure) {
   return method;
 }
 
+// Methods are compared at the density that is asked for, and as anyone can
+// repeat: auto would go by measured times, and send everything where that is
+// faster.
+void fix_plan(Method& method) {
+  TrainConfig config = config_of(method.config);
+  if (config.plan != "auto" || !config.costs.empty()) return;
+  config.plan = first_plan(config);
+  method.config = json_of(config);
+}
+
 }  // namespace
 
 std::vector<nlohmann::ordered_json> tried_recipes(const Json& method,
@@ -187,6 +197,7 @@ std::vector<Method> make_methods(const std::vector<std::string>& words,
   std::vector<Method> methods;
   const auto add = [&](Method method) {
     check_name(method.name);
+    fix_plan(method);
     const bool twice =
         std::any_of(methods.begin(), methods.end(),
                     [&](const Method& m) { return m.name == method.name; });

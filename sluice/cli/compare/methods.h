@@ -43,7 +43,8 @@ using Configure = std::function<nlohmann::ordered_json(
 //   SPARSIFIER+FEEDBACK+COLLECTIVE     the last may be left out
 //
 // The job's optimizer and rate are those of dense; see take_recipe() for what
-// the others make of them. Methods of your own are as their flags say.
+// the others make of them. Methods of your own are as their flags say. Where
+// the plan is "auto", all of them have first_plan() instead.
 //
 // Throws std::invalid_argument for unknown names and for names that come twice.
 std::vector<Method> make_methods(const std::vector<std::string>& words,

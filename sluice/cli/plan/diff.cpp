@@ -22,7 +22,7 @@ struct Options {
 // As the schedule's, where a bucket has no density of its own.
 std::string way_of(const BucketPlan& b) {
   if (b.sparsifier == "none" || b.density) return describe_way(b, 0);
-  return fmt::format("{} by {}", b.sparsifier, b.collective);
+  return fmt::format("{} by {}", describe_rules(b), b.collective);
 }
 
 bool has(const Plan& plan, const BucketPlan& bucket) {
@@ -50,9 +50,9 @@ void add_rows(std::vector<Json>& rows, const Plan& plan, const Plan& other,
 }
 
 void run(const Options& o) {
-  const std::string text = read_text_file("plan", o.before);
-  const std::vector<std::string> names = plan_tensors(text);
-  const Plan before = plan_from_json(text, names);
+  const std::vector<std::string> names =
+      plan_tensors(read_text_file("plan", o.before));
+  const Plan before = read_plan(o.before, names);
   const Plan after = read_plan(o.after, names);
   std::vector<Json> rows;
   add_rows(rows, before, after, names, "-");

@@ -31,12 +31,21 @@ Json alternatives(const Job& job, Plan plan, std::size_t bucket) {
   BucketPlan& b = plan.buckets[bucket];
   std::vector<BucketPlan> ways = dense_ways(job);
   if (!must_be_dense(job, b)) {
-    for (BucketPlan& way : sparse_ways(job)) ways.push_back(std::move(way));
+    for (const BucketPlan& way : sparse_ways(job)) {
+      ways.push_back(way);
+      ways.push_back(way);
+      ways.back().device = "cpu";
+      if (!job.offloads(ways.back()) || !Way::priced(job, ways.back())) {
+        ways.pop_back();
+      }
+    }
   }
   const std::string own = describe_way(b, job.density);
   Json rows = Json::array();
   for (BucketPlan& way : ways) {
     way.tensors = b.tensors;
+    way.piece = b.piece;
+    if (!way.dense()) way.turns = b.turns;
     const std::string name = describe_way(way, job.density);
     if (name == own) continue;
     std::swap(b, way);
@@ -50,13 +59,9 @@ Json alternatives(const Job& job, Plan plan, std::size_t bucket) {
 Json row_of(const Job& job, const Plan& plan, const Simulation& s,
             std::size_t i) {
   const BucketTimes& times = s.timeline.buckets[i];
-  std::size_t elements = 0;
-  for (const std::size_t t : plan.buckets[i].tensors) {
-    elements += job.profile.tensors[t].elements;
-  }
   Json row = {{"bucket", i},
               {"tensors", bucket_labels(plan, job.profile.names())[i]},
-              {"elements", elements},
+              {"elements", bucket_elements(job.profile, plan.buckets[i])},
               {"way", describe_way(plan.buckets[i], job.density)},
               {"select", s.costs[i].select},
               {"exchange", s.costs[i].exchange},
@@ -93,7 +98,8 @@ const std::vector<Column> kColumns = {
 
 void run(const Options& o) {
   const Job job = make_job(o.job);
-  const Plan plan = read_plan(o.plan, job.profile.names());
+  Plan plan = read_plan(o.plan, job.profile.names());
+  plan.hierarchical |= job.hierarchical;
   const Simulation s = simulate(plan, job);
   std::vector<Json> rows;
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {

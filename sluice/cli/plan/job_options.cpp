@@ -10,6 +10,7 @@
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
 #include "sluice/feedback/feedback.h"
+#include "sluice/plan/decisions.h"
 #include "sluice/plan/network.h"
 #include "sluice/sparsify/sparsifier.h"
 
@@ -74,6 +75,8 @@ Topology parse_network(const std::string& text) {
           "got '", text, "'; leave the slow ranks out");
   Topology network;
   network.between = {link.alpha, link.beta};
+  network.per_machine = static_cast<double>(link.per_machine);
+  network.inside = {link.inside_alpha, link.inside_beta};
   return network;
 }
 
@@ -127,10 +130,23 @@ Job dense_job(const Job& job, std::string_view collective) {
   return dense;
 }
 
+void check_turns(const Plan& plan) {
+  for (const BucketPlan& b : plan.buckets) {
+    for (const std::string& rule : b.turns) make_sparsifier(rule);
+  }
+}
+
+std::string describe_rules(const BucketPlan& b) {
+  std::string rules = b.sparsifier;
+  for (const std::string& rule : b.turns) rules += "/" + rule;
+  return rules;
+}
+
 std::string describe_way(const BucketPlan& b, double density) {
   if (b.sparsifier == "none") return b.collective;
-  return fmt::format("{} {:.4g} % by {}", b.sparsifier,
-                     100 * b.density.value_or(density), b.collective);
+  return fmt::format("{} {:.4g} % by {}{}{}", describe_rules(b),
+                     100 * b.density.value_or(density), b.collective,
+                     b.device.empty() ? "" : " on ", b.device);
 }
 
 nlohmann::ordered_json summary_of(const Plan& plan, const Simulation& s) {
@@ -164,7 +180,7 @@ std::string describe(const Job& job, const Plan& plan, const Simulation& s) {
 }
 
 Plan read_plan(const std::string& path, std::span<const std::string> names) {
-  return plan_from_json(read_text_file("plan", path), names);
+  return decisions_from_json(read_text_file("plan", path), names).back().plan;
 }
 
 }  // namespace sluice

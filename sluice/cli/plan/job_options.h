@@ -41,6 +41,11 @@ Job dense_job(const Job& job, std::string_view collective);
 Topology parse_network(const std::string& text);
 std::string describe(const Topology& network);
 
+// Throws std::invalid_argument for rules of turns that there are none of.
+void check_turns(const Plan& plan);
+
+// "topk", or "adtopk/topk" for two that take turns.
+std::string describe_rules(const BucketPlan& bucket);
 // "topk 1 % by balanced", "dense-bf16".
 std::string describe_way(const BucketPlan& bucket, double density);
 
@@ -49,7 +54,8 @@ nlohmann::ordered_json summary_of(const Plan& plan, const Simulation& s);
 // The same in a few lines for people.
 std::string describe(const Job& job, const Plan& plan, const Simulation& s);
 
-// A plan of this job's model. Throws as make_job() does.
+// A plan of this job's model; of a run that changed its plan, the last one.
+// Throws as make_job() does.
 Plan read_plan(const std::string& path, std::span<const std::string> names);
 
 }  // namespace sluice

@@ -24,6 +24,7 @@ void run(const Options& o) {
   const Stopwatch watch;
   const Plan plan = planner->make(job);
   const double seconds = watch.seconds();
+  check_turns(plan);
   const Simulation s = simulate(plan, job);
   write_text(o.out, to_json(plan, job.profile.names()));
   if (o.json) {

@@ -87,6 +87,7 @@ std::vector<Json> sweep(const Options& o) {
       for (const auto& planner : planners) {
         show_progress(fmt::format("{} workers, {}", p, planner->name()));
         const Plan plan = planner->make(job);
+        check_turns(plan);
         Json row = {{"method", method}, {"workers", p}};
         row.update(summary_of(plan, simulate(plan, job)));
         rows.push_back(std::move(row));

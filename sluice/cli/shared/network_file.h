@@ -8,10 +8,12 @@
 //   format     1
 //   engine     mpi, threads or simulated
 //   network    as it is, emulated: ... or simulated: ...
+//   date       when
 //   workers    number of ranks
 //   hosts      host name of every rank
 //   alpha      seconds per message between two ranks: the median of pairs
 //   beta       seconds per byte, likewise
+//   spread     {alpha, beta}: how far apart the quartiles of pairs are
 //   pairs      [{from, to, alpha, beta}], one way
 //   ring       [{bytes, seconds, rate}]: every rank sends `bytes` to the next
 //              one at once; rate in bytes per second and rank
