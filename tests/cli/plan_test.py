@@ -69,7 +69,8 @@ class Make(PlanTest):
                 self.assertEqual(explained["iteration"], summary["iteration"])
                 self.assertEqual(len(explained["rows"]), summary["buckets"])
                 seconds[name] = summary["iteration"]
-        self.assertEqual(min(seconds.values()), seconds["auto"])
+        # Of plans that take about as long, the one that sends least (auto:slack).
+        self.assertLessEqual(seconds["auto"], 1.01 * min(seconds.values()))
 
     def test_biases_stay_dense(self):
         plan = json.loads(self.make("--planner", "layerwise")[0].read_text())
