@@ -22,7 +22,7 @@ using namespace sluice;
 
 class Steps {
  public:
-  Steps(const std::string& text, const Input& input, std::int64_t batch)
+  Steps(const std::string& text, const ImageInput& input, std::int64_t batch)
       : model_(make_model(text, input)),
         images_(
             torch::randn({batch, input.channels, input.height, input.width})),

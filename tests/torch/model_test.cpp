@@ -12,19 +12,19 @@ namespace {
 
 using Invalid = std::invalid_argument;
 
-constexpr Input kMnist = {1, 28, 28, 10};
-constexpr Input kCifar = {3, 32, 32, 10};
-constexpr Input kCifar100 = {3, 32, 32, 100};
-constexpr Input kImagenet = {3, 224, 224, 1000};
+constexpr ImageInput kMnist = {1, 28, 28, 10};
+constexpr ImageInput kCifar = {3, 32, 32, 10};
+constexpr ImageInput kCifar100 = {3, 32, 32, 100};
+constexpr ImageInput kImagenet = {3, 224, 224, 1000};
 
 // Not initialised, which costs nothing, whatever the size.
-std::unique_ptr<Model> blank(std::string_view text, const Input& input) {
+std::unique_ptr<Model> blank(std::string_view text, const ImageInput& input) {
   return make_from(models(), Model::kKind, text, input);
 }
 
 struct Count {
   const char* text;
-  Input input;
+  ImageInput input;
   std::int64_t elements;
   std::size_t tensors;
 };
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 struct Named {
   const char* text;
-  Input input;
+  ImageInput input;
   const char* tensor;
   std::vector<std::int64_t> dims;
 };
@@ -138,7 +138,7 @@ std::vector<std::string> model_names() {
   return names;
 }
 
-std::vector<Input> inputs_of(const std::string& model) {
+std::vector<ImageInput> inputs_of(const std::string& model) {
   if (model.starts_with("alexnet")) return {{1, 64, 80, 10}, {3, 64, 64, 100}};
   return {kMnist, kCifar, kCifar100};
 }
@@ -157,7 +157,7 @@ class OnOneThread : public ::testing::TestWithParam<Param> {
 class EveryModel : public OnOneThread<std::string> {};
 
 TEST_P(EveryModel, ScoresSmallImages) {
-  for (const Input& input : inputs_of(GetParam())) {
+  for (const ImageInput& input : inputs_of(GetParam())) {
     const auto model = make_model(GetParam(), input);
     const auto x = torch::ones({2, input.channels, input.height, input.width});
     const auto scores = model->forward(x);
@@ -167,7 +167,7 @@ TEST_P(EveryModel, ScoresSmallImages) {
 }
 
 TEST_P(EveryModel, FollowsItsSeedAlone) {
-  const Input input = inputs_of(GetParam())[0];
+  const ImageInput input = inputs_of(GetParam())[0];
   torch::manual_seed(1);
   const auto a = parameters_of(*make_model(GetParam(), input, 5));
   torch::manual_seed(2);
@@ -272,7 +272,7 @@ TEST(Models, DrawAsDocumented) {
 class Dropping : public OnOneThread<std::string> {};
 
 TEST_P(Dropping, FollowsItsSeedWhileTraining) {
-  const Input input = inputs_of(GetParam())[0];
+  const ImageInput input = inputs_of(GetParam())[0];
   const auto model = make_model(GetParam(), input);
   const auto x = torch::ones({2, input.channels, input.height, input.width});
   const auto scores = [&](std::uint64_t seed) {
@@ -322,7 +322,7 @@ TEST(Models, AreDescribed) {
 }
 
 TEST(Models, SayWhatWouldWork) {
-  const auto complaint = [](std::string_view text, const Input& input) {
+  const auto complaint = [](std::string_view text, const ImageInput& input) {
     return message_of<Invalid>([&] { make_model(text, input); });
   };
   EXPECT_EQ(complaint("resnet21", kCifar),

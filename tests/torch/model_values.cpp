@@ -43,7 +43,7 @@ NamedTensors gradients_of(const NamedTensors& parameters) {
   return all;
 }
 
-void write(const std::string& text, const Input& input, std::int64_t batch,
+void write(const std::string& text, const ImageInput& input, std::int64_t batch,
            const std::string& path) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{11});
   const auto model = make_model(text, input, 7);

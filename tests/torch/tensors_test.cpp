@@ -42,7 +42,7 @@ TEST(Tensors, SurviveACheckpointBitForBit) {
 
 TEST(Tensors, OfAModelComeBackWithItsBuffers) {
   const TempFolder folder;
-  const Input input = {3, 8, 8, 10};
+  const ImageInput input = {3, 8, 8, 10};
   const auto trained = make_model("resnet20", input, 1);
   trained->forward(torch::randn({4, 3, 8, 8}));  // moves running statistics
   trained->eval();

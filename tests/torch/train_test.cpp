@@ -243,7 +243,7 @@ TEST(Trainer, TakesEitherMemoryFormat) {
 TEST(PlannedModel, HasTheSameValuesChannelsLast) {
   TrainConfig config;
   config.model = "resnet20";
-  const Input input = {3, 8, 8, 10};
+  const ImageInput input = {3, 8, 8, 10};
   const PlannedModel plain = make_planned_model(config, input);
   config.channels_last = "on";
   const PlannedModel last = make_planned_model(config, input);

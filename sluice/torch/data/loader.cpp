@@ -70,7 +70,7 @@ Batch BatchQueue::make_room(std::int64_t count) {
     handed_out_.erase(found);
     return batch;
   }
-  const Input& input = dataset_.input();
+  const ImageInput& input = dataset_.input();
   Batch batch;
   const auto memory = torch::TensorOptions().pinned_memory(pinned_);
   batch.images =

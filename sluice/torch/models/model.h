@@ -6,7 +6,9 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "sluice/core/error.h"
 #include "sluice/core/registry.h"
 #include "sluice/data/input.h"
 #include "sluice/torch/models/init.h"
@@ -14,14 +16,11 @@
 
 namespace sluice {
 
-// A network that tells classes of images apart.
+// A network with parameters and noise. What it takes and gives is a matter of
+// its kind, below.
 class Model : public torch::nn::Module {
  public:
   static constexpr std::string_view kKind = "model";
-
-  // Scores (logits), batch x classes, of images, batch x channels x height x
-  // width.
-  virtual torch::Tensor forward(const torch::Tensor& images) = 0;
 
   // Draws all parameters anew, from `seed` alone: torch's own generator is
   // neither read nor moved, so ranks that are threads agree.
@@ -45,6 +44,70 @@ class Model : public torch::nn::Module {
   std::shared_ptr<Noise> noise_ = std::make_shared<Noise>();
 };
 
+// Tells classes of images apart.
+class ImageModel : public Model {
+ public:
+  using Takes = ImageInput;
+
+  // Scores (logits), batch x classes, of images, batch x channels x height x
+  // width.
+  virtual torch::Tensor forward(const torch::Tensor& images) = 0;
+
+ protected:
+  using Model::Model;
+};
+
+// Says which token comes next.
+class LanguageModel : public Model {
+ public:
+  using Takes = TokenInput;
+  // What a recurrent model carries from one piece of a text to the next, batch
+  // in the second dimension of each; empty at the start, and for others always.
+  using State = std::vector<torch::Tensor>;
+
+  // Scores, batch x time x vocabulary, of the token after each of `tokens`
+  // (int64, batch x time). Goes on from `state`, and leaves there what the next
+  // piece goes on from, without history.
+  virtual torch::Tensor forward(const torch::Tensor& tokens, State& state) = 0;
+
+ protected:
+  using Model::Model;
+};
+
+// Finds the span of a text that answers a question.
+class SpanModel : public Model {
+ public:
+  using Takes = TokenInput;
+
+  // Scores, batch x time x 2, of each token being the first and the last of the
+  // answer. All int64, batch x time: tokens, 0 for the question and 1 for the
+  // text, and 0 for padding.
+  virtual torch::Tensor forward(const torch::Tensor& tokens,
+                                const torch::Tensor& segments,
+                                const torch::Tensor& mask) = 0;
+
+ protected:
+  using Model::Model;
+};
+
+// Spells what is said.
+class SpeechModel : public Model {
+ public:
+  using Takes = SpeechInput;
+  struct Spelled {
+    torch::Tensor scores;   // batch x time x labels
+    torch::Tensor lengths;  // int64, batch, on the CPU: times that count
+  };
+
+  // Of spectra, batch x bins x time, of which `lengths` (int64, on the CPU)
+  // times count.
+  virtual Spelled forward(const torch::Tensor& spectra,
+                          const torch::Tensor& lengths) = 0;
+
+ protected:
+  using Model::Model;
+};
+
 // One of a family of models that differ in numbers alone: a row of them, which
 // begins with name and summary.
 template <class Family, const typename Family::Variant& kVariant>
@@ -52,19 +115,31 @@ class VariantOf final : public Family {
  public:
   static constexpr std::string_view kName = kVariant.name;
   static constexpr std::string_view kSummary = kVariant.summary;
-  VariantOf(const typename Family::Params& params, const Input& input)
+  VariantOf(const typename Family::Params& params,
+            const typename Family::Takes& input)
       : Family(kVariant, params, input) {}
 };
 
-using ModelEntry = RegistryEntry<Model, const Input&>;
+using ModelEntry = RegistryEntry<Model, const ModelInput&>;
 
 // Every model there is.
 std::span<const ModelEntry> models();
 
 // From "name", "name:key=value,..." or a JSON object (see parse_spec),
 // initialised from `seed`, on the CPU, in training mode. Throws
-// std::invalid_argument if the model cannot take such images.
-std::shared_ptr<Model> make_model(std::string_view text, const Input& input,
+// std::invalid_argument if the model cannot take such data.
+std::shared_ptr<Model> make_model(std::string_view text,
+                                  const ModelInput& input,
                                   std::uint64_t seed = 0);
+// The same for who knows its kind, such as ImageModel. Throws if it has
+// another.
+template <class Kind>
+std::shared_ptr<Kind> make_model_of(std::string_view text,
+                                    const typename Kind::Takes& input,
+                                    std::uint64_t seed = 0) {
+  auto model = std::dynamic_pointer_cast<Kind>(make_model(text, input, seed));
+  require(model != nullptr, "[make_model] '", text, "' is of another kind");
+  return model;
+}
 
 }  // namespace sluice

@@ -29,7 +29,8 @@ struct PlannedModel {
 };
 
 // Throws std::invalid_argument, or std::runtime_error for files.
-PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
+PlannedModel make_planned_model(const TrainConfig& config,
+                                const ImageInput& input,
                                 const torch::Device& device = torch::kCPU,
                                 const PlanSite& site = {});
 
