@@ -199,8 +199,8 @@ TEST_P(Learning, LowersTheLossInAFewSteps) {
   const auto model = make_model(GetParam().text, data->input());
   const auto optimizer = make_optimizer("sgd", parameters_of(*model));
   const auto step = [&] {
-    const auto loss =
-        torch::cross_entropy_loss(model->forward(batch.images), batch.labels);
+    const auto loss = torch::cross_entropy_loss(
+        model->forward(batch.tensors[0]), batch.tensors[1]);
     optimizer->zero_gradients();
     loss.backward();
     optimizer->step(GetParam().rate);

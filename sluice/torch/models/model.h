@@ -65,6 +65,10 @@ class LanguageModel : public Model {
   // in the second dimension of each; empty at the start, and for others always.
   using State = std::vector<torch::Tensor>;
 
+  // Whether it carries a state, so that pieces of a text must follow each
+  // other.
+  virtual bool is_recurrent() const { return false; }
+
   // Scores, batch x time x vocabulary, of the token after each of `tokens`
   // (int64, batch x time). Goes on from `state`, and leaves there what the next
   // piece goes on from, without history.

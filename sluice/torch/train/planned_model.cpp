@@ -28,7 +28,7 @@ void use_channels_last(const NamedTensors& parameters) {
 }  // namespace
 
 PlannedModel make_planned_model(const TrainConfig& asked,
-                                const ImageInput& input,
+                                const ModelInput& input,
                                 const torch::Device& device,
                                 const PlanSite& site) {
   TrainConfig config = asked;

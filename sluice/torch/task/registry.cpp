@@ -1,0 +1,38 @@
+#include <array>
+
+#include "sluice/torch/task/task.h"
+#include "sluice/torch/task/vision.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::array kTasks = {
+    TaskEntry{"vision", "tells classes of images apart", &vision_datasets,
+              &make_vision_task},
+};
+
+}  // namespace
+
+std::span<const TaskEntry> tasks() { return kTasks; }
+
+std::unique_ptr<Task> make_task(const TrainConfig& config) {
+  const std::string name = parse_spec(config.dataset).name;
+  std::vector<std::string_view> known;
+  for (const TaskEntry& task : kTasks) {
+    for (const Description& dataset : task.datasets()) {
+      if (dataset.name == name) return task.make(config);
+      known.push_back(dataset.name);
+    }
+  }
+  fail_unknown("dataset", name, known);
+}
+
+Evaluation Task::nothing_yet() const {
+  Evaluation none;
+  for (const std::string_view name : scores()) {
+    none.scores.push_back({&score_kind(name)});
+  }
+  return none;
+}
+
+}  // namespace sluice
