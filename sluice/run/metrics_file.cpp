@@ -3,9 +3,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
-#include "sluice/run/atomic_file.h"
 
 namespace sluice {
 namespace {

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "files.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
-#include "sluice/run/atomic_file.h"
 #include "sluice/run/checkpoint.h"
 
 namespace sluice {
