@@ -14,6 +14,7 @@ void add_bench_wire(CLI::App& bench);
 void add_bench_collective(CLI::App& bench);
 // Says what to install, in a build without torch.
 void add_bench_data(CLI::App& bench);
+void add_bench_audio(CLI::App& bench);
 void add_probe(CLI::App& app);
 // `sluice plan`: the parent of these.
 void add_plan(CLI::App& app);

@@ -31,4 +31,8 @@ void add_bench_data(CLI::App& bench) {
   add_missing(bench, "data", "Samples per second of image folders");
 }
 
+void add_bench_audio(CLI::App& bench) {
+  add_missing(bench, "audio", "Seconds that an hour of speech takes");
+}
+
 }  // namespace sluice
