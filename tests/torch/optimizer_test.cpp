@@ -122,6 +122,29 @@ TEST_P(EveryOptimizer, SkipsWithoutAskingTheHost) {
   }
 }
 
+TEST_P(EveryOptimizer, MovesAlikeOnAGpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  const auto host = make_parameters();
+  NamedTensors device = make_parameters();
+  for (NamedTensor& item : device) {
+    item.tensor = item.tensor.detach().to(torch::kCUDA).requires_grad_();
+  }
+  const auto first = make_optimizer(GetParam(), host);
+  const auto second = make_optimizer(GetParam(), device);
+  for (int step = 1; step <= 5; ++step) {
+    set_gradients(host, step);
+    set_gradients(device, step);
+    clip_tensors(host, 0.8);
+    clip_tensors_on_device(device, 0.8);
+    first->step(0.1);
+    second->step(0.1, step % 2 == 0 ? find_nonfinite(device) : torch::Tensor());
+  }
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    EXPECT_TRUE(
+        torch::allclose(host[i].tensor, device[i].tensor.cpu(), 1e-4, 1e-5));
+  }
+}
+
 TEST(Optimizer, TakesAStateOfAnotherMemoryFormat) {
   const auto weight = [](at::MemoryFormat format) {
     const auto values =
