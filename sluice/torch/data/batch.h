@@ -14,6 +14,7 @@ namespace sluice {
 // that made them.
 struct Batch {
   std::vector<torch::Tensor> tensors;
+  std::vector<torch::Tensor> host;  // those that no device needs to have
   BatchOutcome outcome{};
 };
 

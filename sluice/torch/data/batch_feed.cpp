@@ -69,6 +69,7 @@ void BatchFeed::copy(Moving& moving) {
   for (const torch::Tensor& t : moving.host.tensors) {
     moving.there.tensors.push_back(formatted(t.to(device_, true)));
   }
+  moving.there.host = moving.host.host;
   moving.there.outcome = moving.host.outcome;
   moving.done.emplace(device_.type());
   moving.done->record(*side_);

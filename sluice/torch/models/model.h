@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,15 @@
 
 namespace sluice {
 
+// The numbers of a model of a known kind, for config.json; 0: it has none.
+struct Architecture {
+  std::string type;  // "bert", "gpt2", "vit"; empty: nobody else has it
+  std::int64_t width = 0, layers = 0, heads = 0, inner_width = 0;
+  std::int64_t vocabulary = 0, positions = 0;
+  std::int64_t image_size = 0, patch_size = 0;
+  double epsilon = 0;
+};
+
 // A network with parameters and noise. What it takes and gives is a matter of
 // its kind, below.
 class Model : public torch::nn::Module {
@@ -25,6 +35,8 @@ class Model : public torch::nn::Module {
   // Draws all parameters anew, from `seed` alone: torch's own generator is
   // neither read nor moved, so ranks that are threads agree.
   void initialise(std::uint64_t seed);
+
+  virtual Architecture architecture() const { return {}; }
 
   // Seeds what forward draws while training (dropout). Given a hash of (seed,
   // rank, step) before every step, a run that resumes draws what it would have
@@ -102,6 +114,9 @@ class SpeechModel : public Model {
     torch::Tensor scores;   // batch x time x labels
     torch::Tensor lengths;  // int64, batch, on the CPU: times that count
   };
+
+  // How many times of scores so many times of spectra come to.
+  virtual std::int64_t times_of(std::int64_t times) const = 0;
 
   // Of spectra, batch x bins x time, of which `lengths` (int64, on the CPU)
   // times count.

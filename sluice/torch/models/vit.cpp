@@ -80,6 +80,14 @@ std::int64_t patch_side(std::string_view name, std::int64_t patch,
 Vit::Vit(const Variant& size, const Params& params, const ImageInput& input)
     : ImageModel(init_transformer) {
   const std::int64_t side = patch_side(size.name, params.patch, input);
+  architecture_ = {.type = "vit",
+                   .width = size.width,
+                   .layers = size.depth,
+                   .heads = size.heads,
+                   .inner_width = 4 * size.width,
+                   .image_size = input.height,
+                   .patch_size = side,
+                   .epsilon = 1e-6};
   const std::int64_t tokens = 1 + input.height / side * (input.width / side);
   cls_token_ =
       register_parameter("cls_token", torch::empty({1, 1, size.width}));

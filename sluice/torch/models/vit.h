@@ -32,6 +32,7 @@ class Vit : public ImageModel {
   };
 
   torch::Tensor forward(const torch::Tensor& images) override;
+  Architecture architecture() const override { return architecture_; }
 
  protected:
   Vit(const Variant& size, const Params& params, const ImageInput& input);
@@ -39,6 +40,7 @@ class Vit : public ImageModel {
  private:
   void draw_parameters(torch::Generator& generator) override;
 
+  Architecture architecture_;
   torch::Tensor cls_token_, pos_embed_;
   torch::nn::Sequential patches_{nullptr}, blocks_{nullptr};
   Dropout dropout_{nullptr};

@@ -1,5 +1,7 @@
 #include <array>
 
+#include "sluice/torch/task/language.h"
+#include "sluice/torch/task/speech.h"
 #include "sluice/torch/task/task.h"
 #include "sluice/torch/task/vision.h"
 
@@ -9,6 +11,10 @@ namespace {
 constexpr std::array kTasks = {
     TaskEntry{"vision", "tells classes of images apart", &vision_datasets,
               &make_vision_task},
+    TaskEntry{"language", "says which token comes next", &language_datasets,
+              &make_language_task},
+    TaskEntry{"speech", "spells what is said", &speech_datasets,
+              &make_speech_task},
 };
 
 }  // namespace

@@ -69,6 +69,8 @@ class Task {
   virtual Evaluation evaluate(Model& model, const torch::Device& device,
                               const EvaluationShare& share) const = 0;
 
+  // What was left out of the data or done otherwise than asked for, for people.
+  virtual std::vector<std::string> notes() const { return {}; }
   // Names of classes or labels, in their order; none: they have no names.
   virtual std::vector<std::string> labels() const { return {}; }
 

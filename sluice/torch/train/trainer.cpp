@@ -258,10 +258,12 @@ void Trainer::backward(const torch::Tensor& loss, bool last) {
 }
 
 void Trainer::clip(double most) {
+  const NamedTensors& parameters = session_.model.parameters;
+  const bool each = config_.clip_norm == "tensor";
   if (session_.beside) {
-    clip_on_device(session_.model.parameters, most);
+    (each ? clip_tensors_on_device : clip_on_device)(parameters, most);
   } else {
-    clip_gradients(session_.model.parameters, most);
+    (each ? clip_tensors : clip_gradients)(parameters, most);
   }
 }
 
