@@ -10,8 +10,7 @@ namespace sluice {
 // heard are left out; see clean_prompt.
 //
 // About one text in ten is for testing: those whose hash, which never changes,
-// is a multiple of ten. By text and not by file, as some prompts are there
-// twice under different names.
+// lies in the lowest tenth. By text and not by file, as some are spoken twice.
 class Prompts final : public SpeechCorpus {
  public:
   static constexpr std::string_view kName = "prompts";

@@ -14,7 +14,7 @@ inline constexpr std::int64_t kSpeechRate = 16'000;
 // the new samples only.
 //
 // With f the lower rate: up to 0.445 f within 0.01 dB, from 0.5 f on at least
-// 78 dB down. No delay; beyond its ends a clip is silent.
+// 76 dB down. No delay; beyond its ends a clip is silent.
 class RateChange {
  public:
   // Throws std::invalid_argument for rates outside [1, kMostSoundRate], and

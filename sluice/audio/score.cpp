@@ -67,6 +67,31 @@ void SpeechScore::add(const SpeechScore& other) {
   letters_.length += other.letters_.length;
 }
 
+SpeechScore::Sums SpeechScore::sums() const {
+  const auto number = [](std::size_t n) { return static_cast<double>(n); };
+  return {number(utterances_),    word_rates_,
+          letter_rates_,          number(words_.errors),
+          number(words_.length),  number(letters_.errors),
+          number(letters_.length)};
+}
+
+SpeechScore SpeechScore::from_sums(const Sums& sums) {
+  for (const double sum : sums) {
+    require(sum >= 0 && sum <= 0x1p53,
+            "[score] sums must be from 0 to 2^53, got ", sum);
+  }
+  const auto count = [&](std::size_t i) {
+    return static_cast<std::size_t>(sums[i]);
+  };
+  SpeechScore score;
+  score.utterances_ = count(0);
+  score.word_rates_ = sums[1];
+  score.letter_rates_ = sums[2];
+  score.words_ = {count(3), count(4)};
+  score.letters_ = {count(5), count(6)};
+  return score;
+}
+
 std::vector<std::int32_t> greedy_ctc(std::span<const std::int32_t> best) {
   std::vector<std::int32_t> labels;
   std::int32_t last = Labels::kBlank;

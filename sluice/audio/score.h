@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <numeric>
 #include <span>
@@ -52,6 +53,12 @@ class SpeechScore {
   void add(std::string_view reference, std::string_view heard);
   // What another rank has counted.
   void add(const SpeechScore& other);
+
+  // All that is counted, to be added up over ranks: utterances, the sums of
+  // their rates in words and letters, errors and length in words, in letters.
+  using Sums = std::array<double, 7>;
+  Sums sums() const;
+  static SpeechScore from_sums(const Sums& sums);
 
   std::size_t utterances() const { return utterances_; }
   // 0 if nothing was added.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <set>
+#include <thread>
 
 #include "audio_support.h"
 #include "sluice/audio/prompts.h"
@@ -92,6 +93,18 @@ TEST_F(Corpus, IsPreparedOnce) {
   EXPECT_EQ(fs::last_write_time(cached()[0]), written);
   EXPECT_EQ(samples_of(*first, 1), samples_of(*second, 1));
   EXPECT_EQ(first->fingerprint(), second->fingerprint());
+}
+
+// As ranks of a job do.
+TEST_F(Corpus, IsPreparedByManyAtOnce) {
+  std::vector<std::thread> threads;
+  std::vector<std::size_t> notes(8);
+  for (std::size_t& count : notes) {
+    threads.emplace_back([&] { count = make()->notes().size(); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(notes, std::vector<std::size_t>(8));
+  EXPECT_EQ(cached().size(), 1U) << "something was left";
 }
 
 TEST_F(Corpus, IsPreparedAgainWhenItsContentsChange) {

@@ -43,6 +43,23 @@ TEST(SpeechScore, TellsTheMeanOfUtterancesFromTheCorpus) {
   EXPECT_DOUBLE_EQ(score.corpus_cer(), 6.0 / 18);
 }
 
+TEST(SpeechScore, AddsUpOverRanks) {
+  SpeechScore first;
+  first.add("YES", "NO");
+  SpeechScore second;
+  second.add("ONE TWO", "ONE");
+  auto sums = first.sums();
+  const auto more = second.sums();
+  for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += more[i];
+  first.add(second);
+  const SpeechScore both = SpeechScore::from_sums(sums);
+  EXPECT_EQ(both.utterances(), 2U);
+  EXPECT_EQ(both.mean_wer(), first.mean_wer());
+  EXPECT_EQ(both.corpus_wer(), first.corpus_wer());
+  EXPECT_EQ(both.mean_cer(), first.mean_cer());
+  EXPECT_EQ(both.corpus_cer(), first.corpus_cer());
+}
+
 TEST(SpeechScore, CountsEmptyReferencesAsRightOrWrong) {
   SpeechScore score;
   score.add("", "");

@@ -35,6 +35,22 @@ TEST(Sound, ReadsHeaderlessAudioByName) {
             (std::vector<float>{0, 0x1p-15F, -0x1p-14F, 32767.0F / 32768}));
 }
 
+// As CMU hands AN4 out.
+TEST(Sound, ReadsSphere) {
+  std::string file =
+      "NIST_1A\n   1024\nchannel_count -i 1\nsample_rate -i 16000\n"
+      "sample_n_bytes -i 2\nsample_byte_format -s2 01\n"
+      "sample_sig_bits -i 16\nsample_coding -s3 pcm\nsample_count -i 3\n"
+      "end_head\n";
+  file.resize(1024, ' ');
+  for (const std::uint8_t byte : raw({0, 16384, -16384})) {
+    file += static_cast<char>(byte);
+  }
+  const Sound sound = decode_by_name("a.sph", std::as_bytes(std::span(file)));
+  EXPECT_EQ(sound.rate, 16000);
+  EXPECT_EQ(sound.samples, (std::vector<float>{0, 0.5F, -0.5F}));
+}
+
 TEST(Sound, RefusesClipsWithoutSamples) {
   EXPECT_EQ(refusal_of("a.wav", wav({}, 16000)),
             "[audio] 'a.wav' must hold audio, has no samples; record it again "
