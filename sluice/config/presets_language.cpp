@@ -5,14 +5,17 @@ namespace {
 
 constexpr std::string_view kPlainLstm =
     "OMGS's rates; 1-D tensors dense, density falls in 4 epochs";
-constexpr std::string_view kAdtopkText =
+constexpr std::string_view kAdtopkLstm =
     "ADTopk (HPDC'24); one update of the mean gradient, where its script also "
     "applies each worker's own";
+constexpr std::string_view kAdtopkTransformer =
+    "ADTopk (HPDC'24); the rate goes by steps on all ranks, where its script "
+    "counts by batch / 15 on one";
 constexpr std::string_view kPlainText =
     "ADTopk's rates; no beta1 beside residuals, density falls in 4 epochs";
 constexpr std::string_view kConvergence =
-    "ADTopk (HPDC'24): job of its convergence plots; batch, clip and dropout "
-    "of PyTorch's example, since it names none";
+    "ADTopk (HPDC'24): job of its convergence plots; batch, clip, dropout "
+    "and epochs of PyTorch's example, since it names none";
 constexpr std::string_view kQuestions =
     "ADTopk (HPDC'24); from published weights, which its jobs go on from";
 constexpr std::string_view kQuestionsLarge =
@@ -20,7 +23,7 @@ constexpr std::string_view kQuestionsLarge =
 constexpr std::string_view kPlainQuestions =
     "ADTopk's rates; no beta1 beside residuals, density falls in one epoch";
 constexpr std::string_view kSmall =
-    "Sluice: minutes on two cores; no published numbers";
+    "Sluice: small, for two cores; not of a paper";
 
 constexpr std::string_view kPtbModel = "lstm:hidden=1500,dropout=0.65";
 constexpr std::string_view kWikitextModel = "lstm:hidden=500,dropout=0.5";
@@ -116,7 +119,7 @@ std::vector<Preset> language() {
       {"lstm-wikitext2", kPlainText,
        lstm + kWikitextLstm + kFalls + kDensity5 +
            optimizer("adam:weight_decay=0.0000012,beta1=0")},
-      {"lstm-wikitext2-adtopk", kAdtopkText,
+      {"lstm-wikitext2-adtopk", kAdtopkLstm,
        lstm + kWikitextLstm + kDensity10 +
            optimizer("adam:weight_decay=0.0000012")},
       {"lstm-wikitext2-convergence", kConvergence,
@@ -125,7 +128,7 @@ std::vector<Preset> language() {
       {"transformer-wikitext2", kPlainText,
        transformer + kWikitextTransformer + kFalls + kDensity5 +
            optimizer("adam:weight_decay=0.000012,beta1=0")},
-      {"transformer-wikitext2-adtopk", kAdtopkText,
+      {"transformer-wikitext2-adtopk", kAdtopkTransformer,
        transformer + kWikitextTransformer + kDensity10 +
            optimizer("adam:weight_decay=0.000012")},
       {"transformer-wikitext2-convergence", kConvergence,

@@ -27,7 +27,7 @@ std::vector<Preset> speech() {
            Values{{"optimizer",
                    "sgd:momentum=0.9,weight_decay=0.0001,decay_1d=false"}}},
       {"deepspeech-prompts-small",
-       "Sluice: minutes on two cores; no published numbers",
+       "Sluice: small, for two cores; not of a paper",
        job("deepspeech:width=256,layers=2", "prompts", "8", "0.001", "20") +
            kAdtopk +
            Values{{"density", "0.01"},

@@ -42,9 +42,9 @@ double Lamb::trust(const torch::Tensor& p, const torch::Tensor& u) const {
   return std::clamp(weights / step, params_.least, params_.most);
 }
 
-void Lamb::update(const Lists& lists, double rate) {
+// Adam moves zeros by the direction: a step that is skipped leaves them.
+std::vector<torch::Tensor> Lamb::direction(const Lists& lists) const {
   const auto& [p, gradients, kept, decay, skip] = lists;
-  // Adam moves zeros by the direction: a step that is skipped leaves them.
   std::vector<torch::Tensor> u;
   for (const torch::Tensor& t : p) u.push_back(torch::zeros_like(t));
   const std::vector<torch::Tensor> none;
@@ -55,18 +55,30 @@ void Lamb::update(const Lists& lists, double rate) {
                 .beta2 = params_.beta2,
                 .epsilon = params_.epsilon});
   if (decay != 0) at::_foreach_add_(u, p, -decay);
+  return u;
+}
+
+void Lamb::update(const Lists& lists, double rate) {
   if (lists.is_fused()) {
-    move_on_device(lists, u, rate);
+    move_on_device(lists, rate);
     return;
   }
-  for (std::size_t i = 0; i < p.size(); ++i) {
-    p[i].add_(u[i], rate * trust(p[i], u[i]));
+  // One by one, so that directions stay in the cache and their memory is that
+  // of one tensor.
+  for (std::size_t i = 0; i < lists.parameters.size(); ++i) {
+    Lists one;
+    one.parameters = {lists.parameters[i]};
+    one.gradients = {lists.gradients[i]};
+    one.weight_decay = lists.weight_decay;
+    for (const auto& kind : lists.kept) one.kept.push_back({kind[i]});
+    const torch::Tensor u = direction(one)[0];
+    one.parameters[0].add_(u, rate * trust(one.parameters[0], u));
   }
 }
 
 // Without waiting for the norms.
-void Lamb::move_on_device(const Lists& lists, std::vector<torch::Tensor>& u,
-                          double rate) const {
+void Lamb::move_on_device(const Lists& lists, double rate) const {
+  const std::vector<torch::Tensor> u = direction(lists);
   std::vector<torch::Tensor> weights;
   std::vector<torch::Tensor> steps;
   for (std::size_t i = 0; i < u.size(); ++i) {

@@ -40,8 +40,9 @@ class Lamb final : public Optimizer {
   bool is_trusted(const torch::Tensor& p) const {
     return params_.trust_1d || p.dim() > 1;
   }
-  void move_on_device(const Lists& lists, std::vector<torch::Tensor>& u,
-                      double rate) const;
+  // Counts the step; -u of each parameter.
+  std::vector<torch::Tensor> direction(const Lists& lists) const;
+  void move_on_device(const Lists& lists, double rate) const;
 
   Params params_;
 };
