@@ -23,6 +23,7 @@ MAY_USE["sync"] = set(MAY_USE)
 MAY_USE["data"] = {"core"}
 MAY_USE["config"] = {"core", "sparsify", "collective", "feedback"}
 MAY_USE["run"] = set(MAY_USE) - {"data"}
+MAY_USE["weights"] = {"core", "run"}
 MAY_USE["torch"] = set(MAY_USE)
 MAY_USE["cli"] = set(MAY_USE)
 
