@@ -129,11 +129,11 @@ TEST(Models, NameTensorsAsTorchvisionAndTimmDo) {
 // Larger ones differ from these in numbers only.
 std::vector<std::string> model_names() {
   std::vector<std::string> names = {"alexnet:widths=64-64"};
-  for (const ModelEntry& entry : models()) {
-    if (entry.name == "alexnet") continue;
-    const auto model = blank(entry.name, kCifar);
+  for (const std::string_view name : models_for(kCifar)) {
+    if (name == "alexnet") continue;
+    const auto model = blank(name, kCifar);
     if (count_elements(parameters_of(*model)) > 20'000'000) continue;
-    names.emplace_back(entry.name);
+    names.emplace_back(name);
   }
   return names;
 }
@@ -158,7 +158,7 @@ class EveryModel : public OnOneThread<std::string> {};
 
 TEST_P(EveryModel, ScoresSmallImages) {
   for (const ImageInput& input : inputs_of(GetParam())) {
-    const auto model = make_model(GetParam(), input);
+    const auto model = make_model_of<ImageModel>(GetParam(), input);
     const auto x = torch::ones({2, input.channels, input.height, input.width});
     const auto scores = model->forward(x);
     EXPECT_EQ(scores.sizes(), (std::vector<std::int64_t>{2, input.classes}));
@@ -196,7 +196,7 @@ class Learning : public OnOneThread<Lesson> {};
 TEST_P(Learning, LowersTheLossInAFewSteps) {
   const auto data = make_dataset("synthetic:train=32,noise=0.5");
   const Batch batch = *EvaluationLoader(*data, {0, 32}, 32).next();
-  const auto model = make_model(GetParam().text, data->input());
+  const auto model = make_model_of<ImageModel>(GetParam().text, data->input());
   const auto optimizer = make_optimizer("sgd", parameters_of(*model));
   const auto step = [&] {
     const auto loss = torch::cross_entropy_loss(
@@ -273,7 +273,7 @@ class Dropping : public OnOneThread<std::string> {};
 
 TEST_P(Dropping, FollowsItsSeedWhileTraining) {
   const ImageInput input = inputs_of(GetParam())[0];
-  const auto model = make_model(GetParam(), input);
+  const auto model = make_model_of<ImageModel>(GetParam(), input);
   const auto x = torch::ones({2, input.channels, input.height, input.width});
   const auto scores = [&](std::uint64_t seed) {
     model->seed_noise(seed);
@@ -304,7 +304,7 @@ TEST(Noise, KeepsTheMean) {
 }
 
 TEST(Vit, FusedAttentionIsThePlainOne) {
-  const auto model = make_model("vit-tiny", {3, 32, 32, 10}, 1);
+  const auto model = make_model_of<ImageModel>("vit-tiny", {3, 32, 32, 10}, 1);
   const torch::Tensor images = torch::rand({2, 3, 32, 32});
   const torch::NoGradGuard no_gradients;
   const torch::Tensor fused = model->forward(images);
@@ -329,7 +329,8 @@ TEST(Models, SayWhatWouldWork) {
             "[make_model] no model 'resnet21'; known: logistic mlp fcn5net "
             "mnistnet lenet resnet20 resnet56 resnet110 resnet18 resnet34 "
             "resnet50 resnet101 resnet152 vgg16 vgg19 alexnet vit-tiny "
-            "vit-small vit-base vit-large");
+            "vit-small vit-base vit-large lstm transformer gpt2 gpt2-medium "
+            "gpt2-large gpt2-xl bert-base bert-large deepspeech");
   EXPECT_EQ(complaint("resnet20:depth=3", kCifar),
             "[model 'resnet20'] no parameter 'depth'; it has none");
   EXPECT_EQ(complaint("mlp:widths=12-x", kMnist),
@@ -361,7 +362,7 @@ TEST(Models, SayWhatWouldWork) {
                   "images must be at least 16 x 16, got 12 x 12");
   EXPECT_CONTAINS(complaint("resnet20", {1, 2, 2, 10}), "at least 4 x 4");
   EXPECT_EQ(message_of<Invalid>([] {
-              make_model("resnet18", {3, 8, 8, 10})
+              make_model_of<ImageModel>("resnet18", {3, 8, 8, 10})
                   ->forward(torch::ones({1, 3, 8, 8}));
             }),
             "[batch norm] training needs two values per channel at least, got "

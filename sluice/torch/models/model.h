@@ -60,6 +60,7 @@ class Model : public torch::nn::Module {
 class ImageModel : public Model {
  public:
   using Takes = ImageInput;
+  static constexpr std::string_view kTakes = "images";
 
   // Scores (logits), batch x classes, of images, batch x channels x height x
   // width.
@@ -73,6 +74,7 @@ class ImageModel : public Model {
 class LanguageModel : public Model {
  public:
   using Takes = TokenInput;
+  static constexpr std::string_view kTakes = "tokens";
   // What a recurrent model carries from one piece of a text to the next, batch
   // in the second dimension of each; empty at the start, and for others always.
   using State = std::vector<torch::Tensor>;
@@ -94,6 +96,7 @@ class LanguageModel : public Model {
 class SpanModel : public Model {
  public:
   using Takes = TokenInput;
+  static constexpr std::string_view kTakes = "tokens";
 
   // Scores, batch x time x 2, of each token being the first and the last of the
   // answer. All int64, batch x time: tokens, 0 for the question and 1 for the
@@ -110,6 +113,7 @@ class SpanModel : public Model {
 class SpeechModel : public Model {
  public:
   using Takes = SpeechInput;
+  static constexpr std::string_view kTakes = "spectra";
   struct Spelled {
     torch::Tensor scores;   // batch x time x labels
     torch::Tensor lengths;  // int64, batch, on the CPU: times that count
@@ -143,6 +147,8 @@ using ModelEntry = RegistryEntry<Model, const ModelInput&>;
 
 // Every model there is.
 std::span<const ModelEntry> models();
+// The names of those that take such data.
+std::vector<std::string_view> models_for(const ModelInput& input);
 
 // From "name", "name:key=value,..." or a JSON object (see parse_spec),
 // initialised from `seed`, on the CPU, in training mode. Throws

@@ -1,18 +1,35 @@
 #include <array>
 
 #include "sluice/torch/models/alexnet.h"
+#include "sluice/torch/models/bert.h"
 #include "sluice/torch/models/convnets.h"
+#include "sluice/torch/models/deepspeech.h"
+#include "sluice/torch/models/gpt2.h"
 #include "sluice/torch/models/imagenet_resnet.h"
+#include "sluice/torch/models/lstm.h"
 #include "sluice/torch/models/mlp.h"
 #include "sluice/torch/models/model.h"
 #include "sluice/torch/models/resnet.h"
+#include "sluice/torch/models/transformer.h"
 #include "sluice/torch/models/vgg.h"
 #include "sluice/torch/models/vit.h"
 
 namespace sluice {
 namespace {
 
-// A model gets the input of its kind.
+template <class T>
+std::unique_ptr<Model> make(const Spec& spec, const ModelInput& input) {
+  const auto* own = std::get_if<typename T::Takes>(&input);
+  if (own != nullptr) return std::make_unique<T>(params_from<T>(spec), *own);
+  std::string others;
+  for (const std::string_view name : models_for(input)) {
+    others += concat(" ", name);
+  }
+  throw std::invalid_argument(concat(
+      "[model '", T::kName, "'] takes ", T::kTakes, ", but the data are ",
+      describe(input), "; models of such data:", others));
+}
+
 template <class T>
 constexpr ModelEntry entry() {
   return {T::kName, T::kSummary,
@@ -20,38 +37,28 @@ constexpr ModelEntry entry() {
             typename T::Params params;
             return describe(T::kName, T::kSummary, T::list(params));
           },
-          [](const Spec& spec, const ModelInput& input) {
-            const auto* own = std::get_if<typename T::Takes>(&input);
-            require(own != nullptr, "[model '", T::kName, "'] takes ",
-                    describe(ModelInput(typename T::Takes())),
-                    " or the like, but the data are ", describe(input));
-            return std::unique_ptr<Model>(
-                std::make_unique<T>(params_from<T>(spec), *own));
-          }};
+          make<T>};
 }
 
-constexpr std::array kModels = {
-    entry<Logistic>(),
-    entry<Mlp>(),
-    entry<Fcn5net>(),
-    entry<MnistNet>(),
-    entry<Lenet>(),
-    entry<VariantOf<Resnet, kResnet20>>(),
-    entry<VariantOf<Resnet, kResnet56>>(),
-    entry<VariantOf<Resnet, kResnet110>>(),
-    entry<VariantOf<ImagenetResnet, kResnet18>>(),
-    entry<VariantOf<ImagenetResnet, kResnet34>>(),
-    entry<VariantOf<ImagenetResnet, kResnet50>>(),
-    entry<VariantOf<ImagenetResnet, kResnet101>>(),
-    entry<VariantOf<ImagenetResnet, kResnet152>>(),
-    entry<VariantOf<Vgg, kVgg16>>(),
-    entry<VariantOf<Vgg, kVgg19>>(),
-    entry<Alexnet>(),
-    entry<VariantOf<Vit, kVitTiny>>(),
-    entry<VariantOf<Vit, kVitSmall>>(),
-    entry<VariantOf<Vit, kVitBase>>(),
-    entry<VariantOf<Vit, kVitLarge>>(),
+template <class... T>
+struct Table {
+  static constexpr std::array kEntries = {entry<T>()...};
+  static constexpr std::array kTakes = {
+      ModelInput(typename T::Takes()).index()...};
 };
+
+using All = Table<
+    Logistic, Mlp, Fcn5net, MnistNet, Lenet, VariantOf<Resnet, kResnet20>,
+    VariantOf<Resnet, kResnet56>, VariantOf<Resnet, kResnet110>,
+    VariantOf<ImagenetResnet, kResnet18>, VariantOf<ImagenetResnet, kResnet34>,
+    VariantOf<ImagenetResnet, kResnet50>, VariantOf<ImagenetResnet, kResnet101>,
+    VariantOf<ImagenetResnet, kResnet152>, VariantOf<Vgg, kVgg16>,
+    VariantOf<Vgg, kVgg19>, Alexnet, VariantOf<Vit, kVitTiny>,
+    VariantOf<Vit, kVitSmall>, VariantOf<Vit, kVitBase>,
+    VariantOf<Vit, kVitLarge>, LstmModel, TransformerModel,
+    VariantOf<Gpt2, kGpt2Small>, VariantOf<Gpt2, kGpt2Medium>,
+    VariantOf<Gpt2, kGpt2Large>, VariantOf<Gpt2, kGpt2Xl>,
+    VariantOf<Bert, kBertBase>, VariantOf<Bert, kBertLarge>, DeepSpeech>;
 
 void check_input(const ImageInput& input) {
   require(input.channels > 0 && input.height > 0 && input.width > 0 &&
@@ -76,7 +83,17 @@ void check_input(const SpeechInput& input) {
 
 }  // namespace
 
-std::span<const ModelEntry> models() { return kModels; }
+std::span<const ModelEntry> models() { return All::kEntries; }
+
+std::vector<std::string_view> models_for(const ModelInput& input) {
+  std::vector<std::string_view> names;
+  for (std::size_t i = 0; i < All::kEntries.size(); ++i) {
+    if (All::kTakes[i] == input.index()) {
+      names.push_back(All::kEntries[i].name);
+    }
+  }
+  return names;
+}
 
 std::shared_ptr<Model> make_model(std::string_view text,
                                   const ModelInput& input, std::uint64_t seed) {
