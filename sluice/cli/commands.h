@@ -27,6 +27,8 @@ void add_plan_claims(CLI::App& plan);
 void add_advise(CLI::App& app);
 // Says what to install, in a build without torch.
 void add_train(CLI::App& app);
+void add_evaluate(CLI::App& app);
+void add_export(CLI::App& app);
 void add_compare(CLI::App& app);
 
 }  // namespace sluice

@@ -43,6 +43,9 @@ ParamList params_of(TrainConfig& c) {
       {"model", &c.model, "as in `sluice list models`, mlp:widths=512-512"},
       {"dataset", &c.dataset, "as in `sluice list datasets`"},
       {"data_dir", &c.data_dir, "folder of its files, if not the usual one"},
+      {"init", &c.init,
+       "weights to begin with: safetensors, a state_dict of torch.save, or a "
+       "folder of Hugging Face"},
       {"batch_size", &c.batch_size, "samples per worker and pass", 1, 1e9},
       {"length", &c.length,
        "tokens of a sequence of text, per sample and pass; 0: the task's own",

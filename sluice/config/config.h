@@ -14,6 +14,7 @@ struct TrainConfig {
   std::string model = "mlp";
   std::string dataset = "fashion-mnist";
   std::string data_dir;
+  std::string init;  // weights to begin with
   std::int64_t batch_size = 64;
   std::int64_t length = 0;  // of sequences, in tokens; 0: the task's own
   std::int64_t accumulate = 1;

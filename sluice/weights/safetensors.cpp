@@ -8,7 +8,7 @@
 
 #include "sluice/core/ensure.h"
 #include "sluice/core/json_check.h"
-#include "sluice/run/atomic_file.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/run/json_count.h"
 #include "sluice/weights/mapped_file.h"
 

@@ -162,6 +162,14 @@ Bert::Bert(const Variant& size, const Params& params, const TokenInput& input)
   const std::int64_t heads = given(params.heads, size.heads);
   check_heads(name_, width, heads);
   check_length(name_, "positions", input.length, longest_);
+  architecture_ = {.type = "bert",
+                   .width = width,
+                   .layers = given(params.layers, size.layers),
+                   .heads = heads,
+                   .inner_width = given(params.ffn, 4 * width),
+                   .vocabulary = input.vocabulary,
+                   .positions = longest_,
+                   .epsilon = params.eps};
   const double share =
       params.attention_dropout < 0 ? params.dropout : params.attention_dropout;
   dropout_ = register_module("dropout", Dropout(params.dropout, noise()));

@@ -40,6 +40,7 @@ class Bert : public SpanModel {
   torch::Tensor forward(const torch::Tensor& tokens,
                         const torch::Tensor& segments,
                         const torch::Tensor& mask) override;
+  Architecture architecture() const override { return architecture_; }
 
  protected:
   Bert(const Variant& size, const Params& params, const TokenInput& input);
@@ -53,6 +54,7 @@ class Bert : public SpanModel {
   class Attention;
   class Layer;
 
+  Architecture architecture_;
   std::string_view name_;
   std::int64_t longest_;
   Dropout dropout_{nullptr};

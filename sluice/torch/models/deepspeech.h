@@ -39,7 +39,10 @@ class DeepSpeech final : public SpeechModel {
 
   DeepSpeech(const Params& params, const SpeechInput& input);
 
-  // Half the times come out, rounded up. Throws std::invalid_argument unless
+  std::int64_t times_of(std::int64_t times) const override {
+    return (times + 1) / 2;
+  }
+  // Throws std::invalid_argument unless
   // lengths are one per clip, from 1 to the times there are.
   Spelled forward(const torch::Tensor& spectra,
                   const torch::Tensor& lengths) override;

@@ -81,6 +81,14 @@ Gpt2::Gpt2(const Variant& size, const Params& params, const TokenInput& input)
   const std::int64_t heads = given(params.heads, size.heads);
   check_heads(name_, width, heads);
   check_length(name_, "context", input.length, context_);
+  architecture_ = {.type = "gpt2",
+                   .width = width,
+                   .layers = given(params.layers, size.layers),
+                   .heads = heads,
+                   .inner_width = 4 * width,
+                   .vocabulary = input.vocabulary,
+                   .positions = context_,
+                   .epsilon = 1e-5};
   const double share =
       params.attention_dropout < 0 ? params.dropout : params.attention_dropout;
   dropout_ = register_module("dropout", Dropout(params.dropout, noise()));

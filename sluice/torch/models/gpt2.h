@@ -46,6 +46,7 @@ class Gpt2 : public LanguageModel {
   };
 
   torch::Tensor forward(const torch::Tensor& tokens, State& state) override;
+  Architecture architecture() const override { return architecture_; }
 
  protected:
   Gpt2(const Variant& size, const Params& params, const TokenInput& input);
@@ -56,6 +57,7 @@ class Gpt2 : public LanguageModel {
   class Block;
   void draw_parameters(torch::Generator& generator) override;
 
+  Architecture architecture_;
   std::string_view name_;
   std::int64_t context_;
   Dropout dropout_{nullptr};

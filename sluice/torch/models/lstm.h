@@ -38,6 +38,7 @@ class LstmModel final : public LanguageModel {
 
   LstmModel(const Params& params, const TokenInput& input);
   // Throws std::invalid_argument if the state is of another number of texts.
+  bool is_recurrent() const override { return true; }
   torch::Tensor forward(const torch::Tensor& tokens, State& state) override;
 
  private:

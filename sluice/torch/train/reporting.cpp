@@ -86,6 +86,7 @@ void Reporting::say_what_begins() {
                  : concat(s.config.sparsifier, " at ", s.config.density),
              "; ", s.config.out));
   for (const std::string& note : s.task->notes()) say(note);
+  if (!s.imported.empty()) say(s.imported);
   if (!s.model.forecast.empty()) say(s.model.forecast);
   if (s.exchanges() && plans_live(s.config) && s.model.decisions.size() == 1) {
     say(concat("the first steps are measured, and --plan ", s.config.plan,

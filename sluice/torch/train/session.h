@@ -78,6 +78,7 @@ class Session {
   // that was asked for.
   std::unique_ptr<DeviceLink> link;
   std::string link_problem;
+  std::string imported;  // of --init, for people: what fitted
   // For people and summaries: "nccl", "mpi", or "" where no GPU exchanges.
   std::string_view gpu_link() const;
   std::unique_ptr<GradientSync> sync;

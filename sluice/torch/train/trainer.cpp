@@ -13,6 +13,7 @@
 #include "sluice/torch/train/live_plan.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/reporting.h"
+#include "sluice/torch/train/weights_import.h"
 
 namespace sluice {
 namespace {
@@ -119,6 +120,16 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
                         [&] { load_saved_run(*saved_, session_); });
     });
     saved_at_ = progress_.done;
+  }
+  if (!saved_ && !config_.init.empty()) {
+    // The others get theirs with the broadcast.
+    on_all([&] {
+      if (!session_.is_first()) return;
+      session_.at_files(config_.init, [&] {
+        session_.imported =
+            import_into(*session_.model.module, config_.model, config_.init);
+      });
+    });
   }
   const OldRun old = options_.overwrite        ? OldRun::kReplace
                      : options_.resume.empty() ? OldRun::kRefuse
