@@ -158,12 +158,14 @@ class Importer {
 
   // What is done about rows; empty if that does not help.
   std::string padding(const Assignment& made, const Dims& given) const {
-    if (made.name != map_.vocabulary || given.size() != 2 ||
+    const bool words = made.name == map_.vocabulary;
+    if ((!words && made.name != map_.positions) || given.size() != 2 ||
         made.dims.size() != 2 || given[1] != made.dims[1]) {
       return {};
     }
     const std::int64_t more = made.dims[0] - given[0];
-    if (more > kMostPadding || -more > kMostPadding) return {};
+    if (more > (words ? kMostPadding : 0)) return {};
+    if (words && -more > kMostPadding) return {};
     return more > 0
                ? concat(more, " rows of zeros added behind ", given[0])
                : concat("the last ", -more, " of ", given[0], " rows left out");

@@ -185,7 +185,8 @@ std::vector<std::string> disagreements(const ModelConfig& file,
     if (!a || !b) continue;
     const bool padded = row.member == &ModelConfig::vocabulary &&
                         std::abs(*a - *b) <= kMostPadding;
-    if (*a != *b && !padded) differ(key_of(row, file), *a, *b);
+    const bool shorter = row.member == &ModelConfig::positions && *a > *b;
+    if (*a != *b && !padded && !shorter) differ(key_of(row, file), *a, *b);
   }
   if (file.norm_epsilon && model.norm_epsilon &&
       *file.norm_epsilon != *model.norm_epsilon) {

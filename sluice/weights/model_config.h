@@ -32,8 +32,8 @@ ModelConfig read_model_config(const std::string& path);
 std::string to_json(const ModelConfig& config);
 
 // A line each, such as "num_hidden_layers is 24, the model has 12", for what
-// both have and do not agree on. A vocabulary may be padded (see kMostPadding);
-// labels may differ.
+// both have and do not agree on. A vocabulary may be padded (see kMostPadding),
+// the model may have fewer positions, and labels may differ.
 std::vector<std::string> disagreements(const ModelConfig& file,
                                        const ModelConfig& model);
 

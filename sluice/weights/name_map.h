@@ -44,7 +44,9 @@ struct NameMap {
   std::string_view prefix;
   // The matrix of ours whose rows are words, and may be padded; "" if none.
   std::string_view vocabulary;
-  // Their other name for the matrix above, which they may have as well.
+  // That whose rows are positions, of which a model may have fewer.
+  std::string_view positions;
+  // Their other name for the matrix of words, which they may have as well.
   std::string_view tied;
   std::span<const NameRule> rules;  // without one, a name is the same
   std::span<const Respelling> respellings;

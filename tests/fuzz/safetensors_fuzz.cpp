@@ -3,10 +3,22 @@
 // which the length is put; one that does not begin with '{' is the whole file
 // behind its first byte.
 
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "readers.h"
 #include "sluice/weights/safetensors.h"
+
+namespace {
+
+// The writer takes a path, beside which it makes another file.
+struct Again {
+  ~Again() { unlink(path.c_str()); }
+  std::string path = "/dev/shm/safetensors_fuzz-" + std::to_string(getpid());
+};
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {
@@ -27,10 +39,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
       bytes += tensor.bytes.size();
     }
     fuzz::expect_that(bytes <= file.size(), "more data than the file has");
-    const std::string again = "/dev/shm/safetensors_fuzz-again";
-    write_safetensors(again, weights.tensors, weights.metadata);
+    static const Again again;
+    write_safetensors(again.path, weights.tensors, weights.metadata);
     fuzz::expect_that(
-        read_safetensors(again).tensors.size() == weights.tensors.size(),
+        read_safetensors(again.path).tensors.size() == weights.tensors.size(),
         "another trip lost tensors");
   } catch (const std::runtime_error&) {
   }

@@ -91,6 +91,19 @@ TEST(ImportBert, PadsAndCutsTheVocabularyAndSaysSo) {
           kWords + "' must be 131 x 2, '" + kWords + "' is 3 x 2");
 }
 
+TEST(ImportBert, TakesTheFirstPositionsForShorterTexts) {
+  const char* name = "bert.embeddings.position_embeddings.weight";
+  FakeWeights file;
+  file.add(kWords, {3, 2}).add(name, {300, 2}, 1);
+  const TensorSpec shorter[] = {{kWords, {3, 2}}, {name, {2, 2}}};
+  const ImportPlan plan = plan_import("bert", shorter, file.get());
+  EXPECT_EQ(made(plan, name), (List{1, 2, 3, 4}));
+  EXPECT_EQ(plan.report.notes, (Names{std::string("'") + name +
+                                      "': the last 298 of 300 rows left out"}));
+  const TensorSpec longer[] = {{kWords, {3, 2}}, {name, {301, 2}}};
+  EXPECT_EQ(plan_import("bert", longer, file.get()).report.unfit.size(), 1U);
+}
+
 TEST(ImportBert, RefusesAnotherModel) {
   FakeWeights file;
   file.add("layer1.0.conv1.weight", {1});

@@ -108,6 +108,8 @@ TEST(ModelConfig, TellsWhereModelsDiffer) {
   file.vocabulary = 30522;
   model.vocabulary = 30528;
   file.width = 1024;
+  file.positions = 512;
+  model.positions = 384;
   EXPECT_EQ(
       disagreements(file, model),
       (std::vector<std::string>{"num_hidden_layers is 24, the model has 12"}));

@@ -21,6 +21,11 @@ except ImportError as error:
     print(f"[weights_test] skipped: {error}; tools/setup installs it")
     sys.exit(77)
 
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
 TYPES = {
     torch.float64: "F64",
     torch.float32: "F32",
@@ -240,6 +245,88 @@ def test_gpt2_computes_alike(tool, folder):
     assert done["report"]["notes"] == [
         "'transformer.wte.weight': 3 rows of zeros added behind 5"
     ]
+
+
+def small_models():
+    """Hugging Face's models, with the names and shapes of ours."""
+    common = dict(
+        hidden_size=8,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+    )
+    bert = transformers.BertForQuestionAnswering(
+        transformers.BertConfig(
+            vocab_size=29, max_position_embeddings=16, **common
+        )
+    )
+    specs = {k: list(v.shape) for k, v in bert.named_parameters()}
+    specs["bert.embeddings.word_embeddings.weight"][0] = 32
+    specs["bert.pooler.dense.weight"] = [8, 8]
+    specs["bert.pooler.dense.bias"] = [8]
+    yield "bert", bert, specs, dict(input_ids=torch.arange(12).reshape(2, 6))
+
+    gpt2 = transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=29, n_positions=16, n_embd=8, n_layer=2, n_head=2
+        )
+    )
+    specs = {k: list(v.shape) for k, v in gpt2.named_parameters()}
+    for name, shape in specs.items():
+        if ".c_" in name:
+            shape.reverse()
+    yield "gpt2", gpt2, specs, dict(input_ids=torch.arange(12).reshape(2, 6))
+
+    vit = transformers.ViTForImageClassification(
+        transformers.ViTConfig(
+            image_size=8, patch_size=4, num_labels=3, **common
+        )
+    )
+    specs = {
+        "cls_token": [1, 1, 8],
+        "pos_embed": [1, 5, 8],
+        "patch_embed.proj.weight": [8, 3, 4, 4],
+        "patch_embed.proj.bias": [8],
+    }
+    layers = {"norm": [8], "head": [3, 8]}
+    for i in range(2):
+        layers[f"blocks.{i}.norm1"] = layers[f"blocks.{i}.norm2"] = [8]
+        layers[f"blocks.{i}.attn.qkv"] = [24, 8]
+        layers[f"blocks.{i}.attn.proj"] = [8, 8]
+        layers[f"blocks.{i}.mlp.fc1"] = [32, 8]
+        layers[f"blocks.{i}.mlp.fc2"] = [8, 32]
+    for name, shape in layers.items():
+        specs |= {name + ".weight": shape, name + ".bias": shape[:1]}
+    yield "vit", vit, specs, dict(pixel_values=torch.randn(2, 3, 8, 8))
+
+
+def test_hugging_face_models_compute_alike(tool, folder):
+    """Through our names and back, a model computes what it did."""
+    if transformers is None:
+        print("[weights_test] without transformers: no models to try")
+        return
+    torch.manual_seed(11)
+    for kind, model, specs, inputs in small_models():
+        with torch.no_grad():
+            for parameter in model.parameters():
+                torch.nn.init.normal_(parameter, std=0.5)
+        path, back = folder / kind, folder / f"{kind}-back"
+        back.mkdir()
+        model.eval().save_pretrained(path)
+        names = folder / "specs.json"
+        names.write_text(json.dumps(specs))
+        report = tool.read("import", kind, path, names)["report"]
+        expected = [n for n in specs if n.startswith("bert.pooler")]
+        assert sorted(report["new"]) == sorted(expected), report["new"]
+        assert report["unused"] == [] and report["unfit"] == [], report
+        done = tool.run("round", kind, path, names, back)
+        assert done.returncode == 0, done.stderr
+        again = type(model).from_pretrained(back).eval()
+        with torch.no_grad():
+            before, after = model(**inputs), again(**inputs)
+        for a, b in zip(before.to_tuple(), after.to_tuple()):
+            if torch.is_tensor(a):
+                assert torch.equal(a, b), kind
 
 
 def main():
