@@ -14,6 +14,7 @@ void add_bench_wire(CLI::App& bench);
 void add_bench_collective(CLI::App& bench);
 // Says what to install, in a build without torch.
 void add_bench_data(CLI::App& bench);
+void add_bench_text(CLI::App& bench);
 void add_probe(CLI::App& app);
 // `sluice plan`: the parent of these.
 void add_plan(CLI::App& app);
@@ -27,5 +28,8 @@ void add_advise(CLI::App& app);
 // Says what to install, in a build without torch.
 void add_train(CLI::App& app);
 void add_compare(CLI::App& app);
+// `sluice data`: the parent of these.
+void add_data(CLI::App& app);
+void add_data_vocab(CLI::App& data);
 
 }  // namespace sluice

@@ -47,6 +47,7 @@ std::string only_text_in(std::string_view owner, const std::string& folder) {
 // Where a part begins that should begin at `at`.
 std::size_t cut_near(std::string_view text, std::size_t at) {
   if (at >= text.size()) return text.size();
+  if (at > 0 && text[at - 1] == '\n') return at;
   const std::size_t line = text.find('\n', at);
   if (line != text.npos && line + 1 < text.size()) return line + 1;
   while (at < text.size() &&
