@@ -133,6 +133,7 @@ TextCorpus::Recipe Kjv::recipe(const Params& params, const TextPlace& place) {
   r.name = kName;
   r.folder = place.folder;
   r.length = params.length;
+  r.paths.push_back("kjv.txt");
   r.texts.push_back(read_kjv(place.folder));
   r.tokenizer = tokenizer_for(params.tokens, place.folder);
   r.params = signature(r.tokenizer.get());

@@ -55,8 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
   const std::string_view text = fuzz::as_text(data, size);
   const bool sound = first_invalid_utf8(text) == std::string_view::npos;
   static const auto bpe = make_bpe();
-  WordTokenizer word(pieces());
-  WordPieceTokenizer wordpiece({}, pieces());
+  static WordTokenizer word(pieces());
+  static WordPieceTokenizer wordpiece({}, pieces());
   const auto same = [&](bool took) {
     fuzz::expect_that(took == sound, "UTF-8 is judged in two ways");
   };
