@@ -5,6 +5,7 @@
 
 #include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
+#include "sluice/core/input_file.h"
 #include "sluice/text/prepare.h"
 #include "sluice/text/text_files.h"
 #include "sluice/text/utf8.h"
@@ -20,10 +21,19 @@ ThreeTexts three(const std::vector<std::string>& texts) {
 }
 
 std::string read_corpus(std::string_view owner, const std::string& path) {
-  std::string text = read_utf8_file(owner, path);
+  std::string text = read_text_file(owner, path, kMostBytes);
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
   ensure(!text.empty(), "[", owner, "] '", path,
          "' must hold text, is empty; fetch it once more");
   return text;
+}
+
+// That it is UTF-8 is checked where it is prepared.
+void add_texts(std::string_view owner, const std::vector<std::string>& paths,
+               std::vector<std::string>& texts) {
+  for (const std::string& path : paths) {
+    texts.push_back(read_corpus(owner, path));
+  }
 }
 
 // The file that `text` means where none was named: the only one that ends in
@@ -47,6 +57,7 @@ std::string only_text_in(std::string_view owner, const std::string& folder) {
 // Where a part begins that should begin at `at`.
 std::size_t cut_near(std::string_view text, std::size_t at) {
   if (at >= text.size()) return text.size();
+  if (at > 0 && text[at - 1] == '\n') return at;
   const std::size_t line = text.find('\n', at);
   if (line != text.npos && line + 1 < text.size()) return line + 1;
   while (at < text.size() &&
@@ -83,12 +94,12 @@ TextCorpus::Recipe Ptb::recipe(const Params& params, const TextPlace& place) {
   r.folder = place.folder;
   r.length = params.length;
   for (const char* part : {"train", "valid", "test"}) {
-    r.texts.push_back(read_corpus(
-        r.owner,
+    r.paths.push_back(
         text_file_in(r.owner, place.folder, {concat("ptb.", part, ".txt")},
                      "they are in simple-examples.tgz of Mikolov's "
-                     "RNNLM toolkit, folder data")));
+                     "RNNLM toolkit, folder data"));
   }
+  add_texts(r.owner, r.paths, r.texts);
   r.prepare = [](const std::vector<std::string>& texts) {
     return prepare_by_frequency(three(texts), false);
   };
@@ -116,14 +127,13 @@ TextCorpus::Recipe WikiText::recipe(const Params& params,
   r.folder = place.folder;
   r.length = params.length;
   for (const std::string part : {"train", "valid", "test"}) {
-    r.texts.push_back(read_corpus(
-        r.owner,
-        text_file_in(r.owner, place.folder,
-                     {"wiki." + part + ".tokens", "wiki." + part + ".raw",
-                      part + ".txt"},
-                     "wikitext-2-v1.zip and wikitext-103-v1.zip (or -raw-v1) "
-                     "hold them")));
+    r.paths.push_back(text_file_in(
+        r.owner, place.folder,
+        {"wiki." + part + ".tokens", "wiki." + part + ".raw", part + ".txt"},
+        "wikitext-2-v1.zip and wikitext-103-v1.zip (or -raw-v1) "
+        "hold them"));
   }
+  add_texts(r.owner, r.paths, r.texts);
   r.tokenizer = tokenizer_for(params.tokens, place.folder);
   r.params = signature(r.tokenizer.get());
   r.prepare = [tokenizer =
@@ -161,11 +171,11 @@ TextCorpus::Recipe PlainText::recipe(const Params& params,
   r.length = params.length;
   ensure(!place.folder.empty(), "[", r.owner,
          "] a folder must be given that holds a text file");
-  r.texts.push_back(read_corpus(
-      r.owner, params.file.empty()
-                   ? only_text_in(r.owner, place.folder)
-                   : text_file_in(r.owner, place.folder, {params.file},
-                                  "any text in UTF-8 will do")));
+  r.paths.push_back(params.file.empty()
+                        ? only_text_in(r.owner, place.folder)
+                        : text_file_in(r.owner, place.folder, {params.file},
+                                       "any text in UTF-8 will do"));
+  add_texts(r.owner, r.paths, r.texts);
   r.tokenizer = tokenizer_for(params.tokens, place.folder);
   r.params = concat(signature(r.tokenizer.get()), " ", params.most, " ",
                     params.valid, " ", params.test);

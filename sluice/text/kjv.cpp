@@ -84,6 +84,12 @@ void append_spaced(std::string_view verse, std::string& to) {
 
 }  // namespace
 
+std::string read_kjv(const std::string& folder) {
+  const std::string path =
+      folder.empty() ? "" : text_file_if_any(folder, {"kjv.txt"});
+  return path.empty() ? print_bible() : read_utf8_file(kKjvOwner, path);
+}
+
 std::array<std::string, 3> split_verses(std::string_view text, bool spaced) {
   std::array<std::string, 3> parts;
   std::size_t number = 0;
@@ -127,11 +133,8 @@ TextCorpus::Recipe Kjv::recipe(const Params& params, const TextPlace& place) {
   r.name = kName;
   r.folder = place.folder;
   r.length = params.length;
-  const std::string path = place.folder.empty()
-                               ? std::string()
-                               : text_file_if_any(place.folder, {"kjv.txt"});
-  r.texts.push_back(path.empty() ? print_bible()
-                                 : read_utf8_file(r.owner, path));
+  r.paths.push_back("kjv.txt");
+  r.texts.push_back(read_kjv(place.folder));
   r.tokenizer = tokenizer_for(params.tokens, place.folder);
   r.params = signature(r.tokenizer.get());
   r.prepare = [tokenizer =

@@ -31,6 +31,10 @@ class Kjv final : public TextCorpus {
   static Recipe recipe(const Params& params, const TextPlace& place);
 };
 
+// kjv.txt of the folder or, where there is none, what `bible` prints. Throws
+// std::runtime_error, saying what to install, if there is neither.
+std::string read_kjv(const std::string& folder);
+
 // The verses of the parts (train, valid, test), a line each, without their
 // places. With `spaced`, words and punctuation have blanks between them, in the
 // case they have. Throws std::runtime_error, naming the line, for what is no

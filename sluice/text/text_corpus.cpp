@@ -7,6 +7,7 @@
 #include "sluice/text/corpora.h"
 #include "sluice/text/kjv.h"
 #include "sluice/text/text_files.h"
+#include "sluice/text/utf8.h"
 #include "sluice/text/word_tokenizer.h"
 
 namespace sluice {
@@ -35,6 +36,13 @@ std::string_view name_of(TextSplit split) {
   return kNames[static_cast<std::size_t>(split)];
 }
 
+// Left out where the tokens are at hand: they were made of the same bytes.
+void TextCorpus::check_texts(const Recipe& recipe) {
+  for (std::size_t i = 0; i < recipe.texts.size(); ++i) {
+    check_utf8(recipe.owner, recipe.paths[i], recipe.texts[i]);
+  }
+}
+
 TextCorpus::TextCorpus(Recipe recipe)
     : tokenizer_(std::move(recipe.tokenizer)) {
   key_ = mix64(kPreparation, content_hash(recipe.params));
@@ -43,7 +51,12 @@ TextCorpus::TextCorpus(Recipe recipe)
   }
   auto cached = load_cached(recipe.folder, recipe.name, key_);
   was_cached_ = cached.has_value();
-  text_ = was_cached_ ? std::move(*cached) : recipe.prepare(recipe.texts);
+  if (was_cached_) {
+    text_ = std::move(*cached);
+  } else {
+    check_texts(recipe);
+    text_ = recipe.prepare(recipe.texts);
+  }
   for (const TextSplit split :
        {TextSplit::kTrain, TextSplit::kValid, TextSplit::kTest}) {
     // A token to be told and one to tell it from.

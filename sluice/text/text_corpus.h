@@ -63,16 +63,20 @@ class TextCorpus {
     std::string folder;      // of the files, for the cache
     std::int64_t length = 0;
     std::string params;              // whatever else decides about the tokens
+    std::vector<std::string> paths;  // of the files, or what they are
     std::vector<std::string> texts;  // contents of all files
     // Makes the tokens of `texts`; called if nothing is kept.
     std::function<PreparedText(const std::vector<std::string>&)> prepare;
     // Null: the words that were prepared are the tokeniser's.
     std::unique_ptr<Tokenizer> tokenizer{};
   };
-  // Throws std::runtime_error unless all parts have tokens.
+  // Throws std::runtime_error unless the texts are UTF-8 and all parts have
+  // tokens.
   explicit TextCorpus(Recipe recipe);
 
  private:
+  static void check_texts(const Recipe& recipe);
+
   TokenInput input_;
   PreparedText text_;
   std::unique_ptr<Tokenizer> tokenizer_;
