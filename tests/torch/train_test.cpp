@@ -129,8 +129,9 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
   for (int step = 0; step < 6; ++step) {
     const Batch batch = loader.next();
     model.module->zero_grad();
-    torch::nn::functional::cross_entropy(model.module->forward(batch.images),
-                                         batch.labels)
+    torch::nn::functional::cross_entropy(
+        dynamic_cast<ImageModel&>(*model.module).forward(batch.images),
+        batch.labels)
         .backward();
     optimizer->step(config.lr);
   }

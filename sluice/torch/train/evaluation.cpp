@@ -51,7 +51,8 @@ Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
   EvaluationLoader loader(dataset, part, batch, how);
   while (const auto samples = loader.next()) {
     const torch::Tensor labels = samples->labels.to(device);
-    const torch::Tensor scores = model.forward(samples->images.to(device));
+    const torch::Tensor scores =
+        dynamic_cast<ImageModel&>(model).forward(samples->images.to(device));
     const torch::Tensor loss = torch::nn::functional::cross_entropy(
         scores, labels,
         torch::nn::functional::CrossEntropyFuncOptions().reduction(

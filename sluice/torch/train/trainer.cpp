@@ -143,7 +143,8 @@ torch::Tensor Trainer::forward(const Batch& batch, Outcome& outcome) {
   {
     const Autocast autocast(config_.precision == "bf16",
                             session_.device.type());
-    scores = session_.model.module->forward(batch.images);
+    scores =
+        dynamic_cast<ImageModel&>(*session_.model.module).forward(batch.images);
     loss = torch::nn::functional::cross_entropy(scores, batch.labels);
   }
   const auto samples = static_cast<double>(batch.labels.size(0));
