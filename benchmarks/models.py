@@ -9,9 +9,14 @@ step is: drop the gradients, forward, loss, backward. Rounds of both
 alternate, so that whatever else the machine does hits both. Times are medians
 over steps, ratios (C++ / Python) are medians over rounds: of the clock, and of the
 time of all processors, which says more where others use the machine.
+
+Both keep the memory that a step gives back, as the trainer does: what glibc
+returns to the kernel otherwise depends on what happens to lie on top of the heap.
+Set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ to have it otherwise.
 """
 
 import argparse
+import os
 import pathlib
 import statistics
 import subprocess
@@ -91,6 +96,16 @@ class InPython:
         pass
 
 
+def keep_memory():
+    """Starts anew with the limits of sluice/torch/train/device.cpp."""
+    limits = {
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+        "MALLOC_TRIM_THRESHOLD_": str((1 << 31) - 1),
+    }
+    if not limits.keys() & os.environ.keys():
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | limits)
+
+
 def medians(pairs):
     return [statistics.median(column) for column in zip(*pairs)]
 
@@ -149,4 +164,5 @@ def main():
 
 
 if __name__ == "__main__":
+    keep_memory()
     main()

@@ -61,6 +61,7 @@ class ImageModel : public Model {
  public:
   using Takes = ImageInput;
   static constexpr std::string_view kTakes = "images";
+  static constexpr std::string_view kSuch = "an image model, such as resnet20";
 
   // Scores (logits), batch x classes, of images, batch x channels x height x
   // width.
@@ -75,6 +76,7 @@ class LanguageModel : public Model {
  public:
   using Takes = TokenInput;
   static constexpr std::string_view kTakes = "tokens";
+  static constexpr std::string_view kSuch = "a language model, such as lstm";
   // What a recurrent model carries from one piece of a text to the next, batch
   // in the second dimension of each; empty at the start, and for others always.
   using State = std::vector<torch::Tensor>;
@@ -97,6 +99,8 @@ class SpanModel : public Model {
  public:
   using Takes = TokenInput;
   static constexpr std::string_view kTakes = "tokens";
+  static constexpr std::string_view kSuch =
+      "a model of questions, such as bert-base";
 
   // Scores, batch x time x 2, of each token being the first and the last of the
   // answer. All int64, batch x time: tokens, 0 for the question and 1 for the
@@ -114,6 +118,8 @@ class SpeechModel : public Model {
  public:
   using Takes = SpeechInput;
   static constexpr std::string_view kTakes = "spectra";
+  static constexpr std::string_view kSuch =
+      "a speech model, such as deepspeech";
   struct Spelled {
     torch::Tensor scores;   // batch x time x labels
     torch::Tensor lengths;  // int64, batch, on the CPU: times that count
@@ -163,7 +169,8 @@ std::shared_ptr<Kind> make_model_of(std::string_view text,
                                     const typename Kind::Takes& input,
                                     std::uint64_t seed = 0) {
   auto model = std::dynamic_pointer_cast<Kind>(make_model(text, input, seed));
-  require(model != nullptr, "[make_model] '", text, "' is of another kind");
+  require(model != nullptr, "[make_model] there must be ", Kind::kSuch,
+          ", got '", text, "'");
   return model;
 }
 
