@@ -146,6 +146,7 @@ std::size_t BasicWords::wide(std::string_view text, std::size_t at,
 void BasicWords::wide_word(const Take& take) {
   if (lower_) {
     normal_ = lower_without_accents(chars_);
+    adopt_dropped();
   } else {
     normal_.clear();
     for (std::size_t i = 0; i < chars_.size(); ++i) {
@@ -160,6 +161,21 @@ void BasicWords::wide_word(const Take& take) {
     begin = i + 1;
   }
   give(begin, normal_.size(), take);
+}
+
+// Accents that were dropped belong to the character they stood behind, so that
+// text cut out by places keeps them.
+void BasicWords::adopt_dropped() {
+  std::vector<bool> kept(chars_.size(), false);
+  for (const FromChar& c : normal_) kept[c.origin] = true;
+  std::size_t last = 0;
+  for (std::size_t i = 1; i < chars_.size(); ++i) {
+    if (kept[i]) {
+      last = i;
+    } else if (kept[last] && places_[last].end == places_[i].begin) {
+      places_[last].end = places_[i].end;
+    }
+  }
 }
 
 void BasicWords::give(std::size_t begin, std::size_t end, const Take& take) {

@@ -58,6 +58,7 @@ class BasicWords {
                     const Take& take);
   std::size_t wide(std::string_view text, std::size_t at, const Take& take);
   void wide_word(const Take& take);
+  void adopt_dropped();
   void give(std::size_t begin, std::size_t end, const Take& take);
 
   bool lower_;

@@ -186,7 +186,7 @@ TEST(WordPiece, SaysWhereTokensCameFrom) {
     return text.substr(place.begin, place.end - place.begin);
   };
   EXPECT_EQ(piece(0), "UN");
-  EXPECT_EQ(piece(1), "CAFE");
+  EXPECT_EQ(piece(1), "CAFE\xcc\x81");
   EXPECT_EQ(piece(2), "D");
   EXPECT_EQ(piece(3), ",");
   EXPECT_EQ(piece(4), "Q\xc4\xb0x");
