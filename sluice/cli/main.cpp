@@ -85,8 +85,8 @@ int main(int argc, char** argv) {
   sluice::add_plan(app);
   sluice::add_advise(app);
   sluice::add_train(app);
-  // sluice::add_evaluate(app);
-  // sluice::add_export(app);
+  sluice::add_evaluate(app);
+  sluice::add_export(app);
   sluice::add_compare(app);
   sluice::add_data(app);
   app.footer("`sluice help COMMAND` has the options of a command");

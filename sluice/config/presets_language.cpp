@@ -90,7 +90,7 @@ std::vector<Preset> small_texts() {
                  "cosine:to=0.1,warmup_share=0.05,warmup_from=step") +
            Values{{"clip", "1"}}},
       {"bert-questions-small", kSmall,
-       job("bert-base:layers=2,width=128,heads=4", "questions", "16", "0.0005",
+       job("bert-base:layers=2,width=128,heads=4", "squad", "16", "0.0005",
            "4") +
            small("128", "bertadam:beta1=0",
                  "linear:warmup_share=0.1,warmup_from=0")},

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/json_check.h"
-#include "sluice/core/atomic_file.h"
 #include "sluice/run/json_count.h"
 #include "sluice/weights/mapped_file.h"
 

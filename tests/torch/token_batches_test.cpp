@@ -46,7 +46,7 @@ TEST(Columns, GoOnFromAnyPlace) {
 
 TEST(Columns, NeedAStepEach) {
   const auto tokens = count_to(20);
-  EXPECT_CONTAINS(message_of<std::invalid_argument>([&] {
+  EXPECT_CONTAINS(testing::message_of<std::invalid_argument>([&] {
                     column_batches(tokens, 5, {.batch = 2, .ranks = 2});
                   }),
                   "a text of 20 tokens is too short for 2 workers with 2 "

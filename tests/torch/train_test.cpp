@@ -130,8 +130,8 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
     const Batch batch = loader.next();
     model.module->zero_grad();
     torch::nn::functional::cross_entropy(
-        dynamic_cast<ImageModel&>(*model.module).forward(batch.images),
-        batch.labels)
+        dynamic_cast<ImageModel&>(*model.module).forward(batch.tensors[0]),
+        batch.tensors[1])
         .backward();
     optimizer->step(config.lr);
   }

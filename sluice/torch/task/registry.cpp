@@ -1,6 +1,7 @@
 #include <array>
 
 #include "sluice/torch/task/language.h"
+#include "sluice/torch/task/questions.h"
 #include "sluice/torch/task/speech.h"
 #include "sluice/torch/task/task.h"
 #include "sluice/torch/task/vision.h"
@@ -13,6 +14,8 @@ constexpr std::array kTasks = {
               &make_vision_task},
     TaskEntry{"language", "says which token comes next", &language_datasets,
               &make_language_task},
+    TaskEntry{"questions", "finds the answer in a paragraph",
+              &question_datasets, &make_question_task},
     TaskEntry{"speech", "spells what is said", &speech_datasets,
               &make_speech_task},
 };

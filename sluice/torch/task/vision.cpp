@@ -15,8 +15,9 @@ constexpr std::int64_t kMany = 100;
 class VisionTask final : public Task {
  public:
   explicit VisionTask(const TrainConfig& config)
-      : train_(make_dataset(config.dataset, {Split::kTrain, config.data_dir})),
-        test_(make_dataset(config.dataset, {Split::kTest, config.data_dir})) {}
+      : test_(make_dataset(config.dataset, {Split::kTest, config.data_dir})),
+        train_(make_dataset(config.dataset, {Split::kTrain, config.data_dir})) {
+  }
 
   ModelInput input() const override { return train_->input(); }
   std::uint64_t fingerprint() const override {
@@ -78,8 +79,8 @@ class VisionTask final : public Task {
     return dynamic_cast<ImageModel&>(model).forward(images);
   }
 
+  std::unique_ptr<Dataset> test_;  // first: what is wrong is found sooner
   std::unique_ptr<Dataset> train_;
-  std::unique_ptr<Dataset> test_;
 };
 
 }  // namespace

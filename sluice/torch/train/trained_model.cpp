@@ -142,9 +142,10 @@ ExportedFiles export_trained(const TrainedSource& source,
   options.kind = kind;
   options.vocabulary = trained.module->architecture().vocabulary;
   options.metadata = {{"format", "pt"}, {"model", trained.config.model}};
+  const std::string folder = fs::path(path).parent_path().string();
+  if (!folder.empty()) fs::create_directories(folder);
   std::vector<std::string> said = export_weights(path, options, values);
   said.insert(said.begin(), concat(path, ": ", values.size(), " tensors"));
-  const std::string folder = fs::path(path).parent_path().string();
   const auto beside = [&](const char* name, const std::string& text) {
     const std::string file = (fs::path(folder) / name).string();
     write_text(file, text);
