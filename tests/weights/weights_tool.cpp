@@ -12,7 +12,7 @@
 
 #include "sluice/core/half.h"
 #include "sluice/core/input_file.h"
-#include "sluice/run/atomic_file.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/weights/export.h"
 #include "sluice/weights/import.h"
 #include "sluice/weights/safetensors.h"
