@@ -28,7 +28,7 @@ class Training:
     def __init__(self, model, batch, precision, device):
         self.bf16 = precision == "bf16"
         self.device = device
-        network = model_reference.make(model, *SHAPE, CLASSES)
+        network = model_reference.make(model, "images", (*SHAPE, CLASSES))
         self.network = network.to(device, memory_format=torch.channels_last)
         self.images = torch.randn(batch, *SHAPE, device=device).to(
             memory_format=torch.channels_last

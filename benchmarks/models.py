@@ -5,13 +5,18 @@ usage: models.py SLUICE_MODEL_STEPS [--threads 1,2] [--rounds 9] [--model ...]
 
 Build the target sluice_model_steps first, and run this with the Python that has
 torch. Both take the same shapes, threads and memory format (contiguous), and a
-step is: drop the gradients, forward, cross entropy, backward. Rounds of both
+step is: drop the gradients, forward, loss, backward. Rounds of both
 alternate, so that whatever else the machine does hits both. Times are medians
 over steps, ratios (C++ / Python) are medians over rounds: of the clock, and of the
 time of all processors, which says more where others use the machine.
+
+Both keep the memory that a step gives back, as the trainer does: what glibc
+returns to the kernel otherwise depends on what happens to lie on top of the heap.
+Set MALLOC_TRIM_THRESHOLD_ or MALLOC_MMAP_THRESHOLD_ to have it otherwise.
 """
 
 import argparse
+import os
 import pathlib
 import statistics
 import subprocess
@@ -21,31 +26,40 @@ import time
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "tests" / "torch"))
+import model_jobs  # noqa: E402
 import model_reference  # noqa: E402
 
-# Model, image, classes, batch, steps per round.
+# Model, kind and numbers of samples (tests/torch/model_job.h), steps per round.
 CASES = [
-    ("resnet20", (3, 32, 32), 10, 32, 8),
-    ("resnet18", (3, 32, 32), 10, 16, 3),
-    ("resnet18", (3, 224, 224), 1000, 4, 3),
-    ("resnet50", (3, 32, 32), 100, 8, 2),
-    ("resnet50", (3, 224, 224), 1000, 2, 2),
-    ("vgg16", (3, 32, 32), 10, 32, 3),
-    ("vgg16:widths=4096-4096", (3, 32, 32), 100, 32, 3),
-    ("vgg16", (3, 224, 224), 1000, 1, 1),
-    ("alexnet", (3, 224, 224), 1000, 8, 2),
-    ("vit-tiny", (3, 32, 32), 10, 16, 4),
-    ("vit-tiny", (3, 224, 224), 1000, 4, 3),
-    ("vit-base", (3, 224, 224), 1000, 1, 1),
+    ("resnet20", "images", (3, 32, 32, 10, 32), 8),
+    ("resnet18", "images", (3, 32, 32, 10, 16), 3),
+    ("resnet18", "images", (3, 224, 224, 1000, 4), 3),
+    ("resnet50", "images", (3, 32, 32, 100, 8), 2),
+    ("resnet50", "images", (3, 224, 224, 1000, 2), 2),
+    ("vgg16", "images", (3, 32, 32, 10, 32), 3),
+    ("vgg16:widths=4096-4096", "images", (3, 32, 32, 100, 32), 3),
+    ("vgg16", "images", (3, 224, 224, 1000, 1), 1),
+    ("alexnet", "images", (3, 224, 224, 1000, 8), 2),
+    ("vit-tiny", "images", (3, 32, 32, 10, 16), 4),
+    ("vit-tiny", "images", (3, 224, 224, 1000, 4), 3),
+    ("vit-base", "images", (3, 224, 224, 1000, 1), 1),
+    ("lstm:hidden=200", "tokens", (10000, 35, 8), 3),
+    ("lstm:hidden=500,dropout=0.5", "tokens", (5000, 35, 4), 2),
+    ("transformer:layers=4,width=200", "tokens", (5000, 64, 4), 3),
+    ("transformer:layers=4,width=200,dropout=0", "tokens", (5000, 64, 4), 3),
+    ("gpt2:layers=4,width=256,heads=4", "tokens", (5000, 128, 4), 3),
+    ("gpt2:layers=4,width=256,heads=4,dropout=0", "tokens", (5000, 128, 4), 3),
+    ("bert-base:layers=4,width=256,heads=4", "tokens", (5000, 128, 4), 3),
+    ("bert-base:layers=4,width=256,heads=4,dropout=0", "tokens", (5000, 128, 4), 3),
+    ("deepspeech:width=200,layers=3", "spectra", (161, 29, 200, 4), 2),
 ]
 WARM_UP = 2
 
 
 class InCpp:
-    def __init__(self, program, model, shape, classes, batch, threads):
-        numbers = [*shape, classes, batch, threads]
+    def __init__(self, program, model, kind, numbers, threads):
         self.process = subprocess.Popen(
-            [program, model, *map(str, numbers)],
+            [program, model, str(threads), kind, *map(str, numbers)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -64,16 +78,15 @@ class InCpp:
 
 
 class InPython:
-    def __init__(self, model, shape, classes, batch):
-        self.network = model_reference.make(model, *shape, classes)
-        self.images = torch.randn(batch, *shape)
-        self.labels = torch.arange(batch) % classes
+    def __init__(self, model, kind, numbers):
+        self.network = model_reference.make(model, kind, numbers)
+        self.samples = model_jobs.draw_samples(self.network, numbers)
 
     def step(self):
         start, busy = time.perf_counter(), time.process_time()
         self.network.zero_grad()
-        logits = self.network(self.images)
-        torch.nn.functional.cross_entropy(logits, self.labels).backward()
+        scores = model_jobs.scores_of(self.network, self.samples)
+        model_jobs.loss_of(self.network, scores, self.samples).backward()
         return time.perf_counter() - start, time.process_time() - busy
 
     def run(self, count):
@@ -83,16 +96,26 @@ class InPython:
         pass
 
 
+def keep_memory():
+    """Starts anew with the limits of sluice/torch/train/device.cpp."""
+    limits = {
+        "MALLOC_MMAP_THRESHOLD_": str(1 << 30),
+        "MALLOC_TRIM_THRESHOLD_": str((1 << 31) - 1),
+    }
+    if not limits.keys() & os.environ.keys():
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | limits)
+
+
 def medians(pairs):
     return [statistics.median(column) for column in zip(*pairs)]
 
 
 def compare(program, case, threads, rounds):
-    model, shape, classes, batch, steps = case
+    model, kind, numbers, steps = case
     torch.set_num_threads(threads)
     sides = [
-        InCpp(program, model, shape, classes, batch, threads),
-        InPython(model, shape, classes, batch),
+        InCpp(program, model, kind, numbers, threads),
+        InPython(model, kind, numbers),
     ]
     for side in sides:
         side.run(WARM_UP)
@@ -110,9 +133,9 @@ def compare(program, case, threads, rounds):
         side.close()
     cpp, python = map(medians, times)
     ratio, busy_ratio = medians(ratios)
-    image = "x".join(map(str, shape[1:]))
+    sizes = "x".join(map(str, numbers))
     print(
-        f"{model:24} {image:>8} {batch:>6} {threads:>8} {1e3 * python[0]:>10.1f}"
+        f"{model:50} {sizes:>17} {threads:>8} {1e3 * python[0]:>10.1f}"
         f" {1e3 * cpp[0]:>8.1f} {ratio:>7.3f} {busy_ratio:>11.3f}",
         flush=True,
     )
@@ -131,7 +154,7 @@ def main():
     if not cases:
         parser.error(f"no case of '{arguments.model}'")
     print(
-        f"{'model':24} {'image':>8} {'batch':>6} {'threads':>8} {'python ms':>10}"
+        f"{'model':50} {'samples x batch':>17} {'threads':>8} {'python ms':>10}"
         f" {'c++ ms':>8} {'ratio':>7} {'processors':>11}"
     )
     for case in cases:
@@ -141,4 +164,5 @@ def main():
 
 
 if __name__ == "__main__":
+    keep_memory()
     main()

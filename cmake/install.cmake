@@ -27,7 +27,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice
   FILES_MATCHING PATTERN "*.h"
   REGEX "/sluice/backend/(cpu|cuda)$" EXCLUDE
-  REGEX "/sluice/(cli|config|data|run|torch)$" EXCLUDE)
+  REGEX "/sluice/(audio|cli|config|data|run|text|torch|weights)$" EXCLUDE)
 
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})
 configure_package_config_file(

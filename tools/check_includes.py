@@ -21,8 +21,11 @@ MAY_USE = {
 }
 MAY_USE["sync"] = set(MAY_USE)
 MAY_USE["data"] = {"core"}
+MAY_USE["text"] = {"core", "data"}
+MAY_USE["audio"] = {"core", "data"}
 MAY_USE["config"] = {"core", "sparsify", "collective", "feedback"}
-MAY_USE["run"] = set(MAY_USE) - {"data"}
+MAY_USE["run"] = set(MAY_USE) - {"audio", "data", "text"}
+MAY_USE["weights"] = {"core", "run"}
 MAY_USE["torch"] = set(MAY_USE)
 MAY_USE["cli"] = set(MAY_USE)
 
@@ -34,7 +37,9 @@ CONFINED = [
     (r"(torch|c10|ATen)/.*", r"(torch|comm/c10d)", "torch and comm/c10d"),
     (r"(cuda.*|cub/.*)", r"(.*/cuda|comm/nccl)", "*/cuda and comm/nccl"),
     (r"immintrin\.h", r"backend/cpu", "backend/cpu"),
+    (r"sndfile\.h", r"audio", "audio"),
     (r"(jpeglib|jerror|png)\.h", r"data", "data"),
+    (r"unicode/.*", r"text", "text"),
     (r"sluice/backend/cpu/.*", r"backend", "backend"),
 ]
 

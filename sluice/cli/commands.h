@@ -14,6 +14,8 @@ void add_bench_wire(CLI::App& bench);
 void add_bench_collective(CLI::App& bench);
 // Says what to install, in a build without torch.
 void add_bench_data(CLI::App& bench);
+void add_bench_audio(CLI::App& bench);
+void add_bench_text(CLI::App& bench);
 void add_probe(CLI::App& app);
 // `sluice plan`: the parent of these.
 void add_plan(CLI::App& app);
@@ -26,6 +28,11 @@ void add_plan_claims(CLI::App& plan);
 void add_advise(CLI::App& app);
 // Says what to install, in a build without torch.
 void add_train(CLI::App& app);
+void add_evaluate(CLI::App& app);
+void add_export(CLI::App& app);
 void add_compare(CLI::App& app);
+// `sluice data`: the parent of these.
+void add_data(CLI::App& app);
+void add_data_vocab(CLI::App& data);
 
 }  // namespace sluice

@@ -14,6 +14,8 @@
 #include "sluice/sparsify/exceptions.h"
 #include "sluice/sparsify/schedule.h"
 #include "sluice/sparsify/sparsifier.h"
+#include "sluice/text/text_corpus.h"
+#include "sluice/text/tokenizer.h"
 
 namespace sluice {
 namespace {
@@ -43,6 +45,8 @@ constexpr Kind kKinds[] = {
     {"planners", [] { return describe_all(planners()); }},
     {"schedules", &schedule_descriptions},
     {"exceptions", &exception_descriptions},
+    {"text-corpora", [] { return describe_all(text_corpora()); }},
+    {"tokenizers", [] { return describe_all(tokenizers()); }},
     {"build", &describe_build},
 };
 

@@ -85,7 +85,10 @@ int main(int argc, char** argv) {
   sluice::add_plan(app);
   sluice::add_advise(app);
   sluice::add_train(app);
+  sluice::add_evaluate(app);
+  sluice::add_export(app);
   sluice::add_compare(app);
+  sluice::add_data(app);
   app.footer("`sluice help COMMAND` has the options of a command");
   // The last word first, as CLI11 wants them.
   std::vector<std::string> words(std::reverse_iterator(argv + argc),

@@ -27,8 +27,19 @@ void add_missing(CLI::App& app, const std::string& name,
 
 void add_train(CLI::App& app) { add_missing(app, "train", "Train a network"); }
 
+void add_evaluate(CLI::App& app) {
+  add_missing(app, "evaluate", "Scores of a trained model");
+}
+void add_export(CLI::App& app) {
+  add_missing(app, "export", "Weights of a run as safetensors");
+}
+
 void add_bench_data(CLI::App& bench) {
   add_missing(bench, "data", "Samples per second of image folders");
+}
+
+void add_bench_audio(CLI::App& bench) {
+  add_missing(bench, "audio", "Seconds that an hour of speech takes");
 }
 
 }  // namespace sluice

@@ -10,8 +10,8 @@
 #include "sluice/cli/shared/network_file.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/dense.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/ensure.h"
-#include "sluice/run/atomic_file.h"
 #include "sluice/run/machine.h"
 #include "sluice/run/ranks.h"
 

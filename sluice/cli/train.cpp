@@ -204,7 +204,7 @@ void put_out(const std::string& text) {
 
 std::string describe(const TrainSummary& s) {
   std::vector<Json> rows;
-  const auto row = [&](const char* what, const std::string& value) {
+  const auto row = [&](const std::string& what, const std::string& value) {
     rows.push_back({{"what", what}, {"value", value}});
   };
   row("model", fmt::format("{}, {} parameters", s.model, s.parameters));
@@ -213,19 +213,22 @@ std::string describe(const TrainSummary& s) {
                            s.stopped ? ", stopped by a signal" : ""));
   if (s.skipped > 0) row("steps skipped", fmt::format("{}", s.skipped));
   if (s.replaced > 0) {
-    row("images replaced", fmt::format("{}", s.replaced));
+    row("samples replaced", fmt::format("{}", s.replaced));
   }
   row("training loss", fmt::format("{:.4f}", s.loss));
-  if (std::isnan(s.eval_accuracy)) {
-    row("test accuracy", "not evaluated (--eval-every)");
+  if (std::isnan(s.eval_loss)) {
+    row("test scores", "not evaluated (--eval-every)");
   } else {
     row("test loss", fmt::format("{:.4f}", s.eval_loss));
-    row("test accuracy",
-        fmt::format("{:.2f} % (best {:.2f} %)", 100 * s.eval_accuracy,
-                    100 * s.best_accuracy));
+    for (std::size_t i = 0; i < s.eval_scores.size(); ++i) {
+      const auto& [kind, value] = s.eval_scores[i];
+      row("test " + std::string(kind->label),
+          kind->text(value) +
+              (i == 0 ? concat(" (best ", kind->text(s.best_score), ")") : ""));
+    }
   }
   row("time in steps", fmt::format("{:.2f} s", s.seconds));
-  row("samples/s", fmt::format("{:.0f}", s.samples_per_s));
+  row(s.unit + "/s", fmt::format("{:.0f}", s.samples_per_s));
   row("step", fmt::format("{:.2f} ms", 1e3 * s.step_s));
   row("exposed communication",
       fmt::format("{:.2f} ms ({:.1f} %)", 1e3 * s.exposed_s,

@@ -43,22 +43,38 @@ ParamList params_of(TrainConfig& c) {
       {"model", &c.model, "as in `sluice list models`, mlp:widths=512-512"},
       {"dataset", &c.dataset, "as in `sluice list datasets`"},
       {"data_dir", &c.data_dir, "folder of its files, if not the usual one"},
+      {"init", &c.init,
+       "weights to begin with: safetensors, a state_dict of torch.save, or a "
+       "folder of Hugging Face"},
       {"batch_size", &c.batch_size, "samples per worker and pass", 1, 1e9},
+      {"length", &c.length,
+       "tokens of a sequence of text, per sample and pass; 0: the task's own",
+       0, 1e6},
       {"accumulate", &c.accumulate, "passes whose mean is one step", 1, 1e6},
       {"epochs", &c.epochs, "passes over the data", 1, 1e9},
       {"max_steps", &c.max_steps, "stop after so many; 0: by epochs", 0, kMany},
       {"optimizer", &c.optimizer,
-       "as in `sluice list optimizers`; auto: sgd, with momentum 0.9 where "
-       "everything is sent, else without"},
+       "as in `sluice list optimizers`; auto: the model's (sgd for images), "
+       "with momentum where everything is sent, else without"},
       {"lr", &c.lr,
-       "learning rate; 0: 0.05 with a momentum of 0.9, 0.5 without, 0.001 for "
-       "Adam",
+       "learning rate; 0: the model's; for images 0.05 with a momentum of "
+       "0.9, 0.5 without, 0.001 for Adam",
        0, 1e9},
-      {"lr_schedule", &c.lr_schedule, "as in `sluice list lr-schedules`"},
-      {"clip", &c.clip, "norm of the mean gradient, at most; 0: any", 0, 1e30},
+      {"lr_schedule", &c.lr_schedule,
+       "as in `sluice list lr-schedules`; auto: the model's, or with an "
+       "optimizer of one's own a cosine"},
+      {"clip", &c.clip,
+       "norm of the mean gradient, at most; 0: any, or the model's with "
+       "optimizer auto",
+       0, 1e30},
       {"clip_local", &c.clip_local,
        "norm of a worker's gradient, at most; 0: any; no overlap with backward",
        0, 1e30},
+      {.name = "clip_norm",
+       .value = &c.clip_norm,
+       .doc = "what both clip: the norm of all tensors together, or each "
+              "tensor's own",
+       .choices = {"global", "tensor"}},
       {.name = "precision",
        .value = &c.precision,
        .doc = "of forward and backward; bf16 is autocast",

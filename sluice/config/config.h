@@ -14,15 +14,18 @@ struct TrainConfig {
   std::string model = "mlp";
   std::string dataset = "fashion-mnist";
   std::string data_dir;
+  std::string init;  // weights to begin with
   std::int64_t batch_size = 64;
+  std::int64_t length = 0;  // of sequences, in tokens; 0: the task's own
   std::int64_t accumulate = 1;
   std::int64_t epochs = 5;
   std::int64_t max_steps = 0;
   std::string optimizer = "auto";  // and rate 0: see choose_recipe
   double lr = 0;
-  std::string lr_schedule = "cosine:warmup=1,warmup_most=0.2";
+  std::string lr_schedule = "auto";
   double clip = 0;
   double clip_local = 0;
+  std::string clip_norm = "global";  // of both; or "tensor"
   std::string precision = "fp32";
   std::string nonfinite = "skip";
 

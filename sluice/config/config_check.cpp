@@ -1,6 +1,7 @@
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/config/config.h"
 #include "sluice/config/lr_schedule.h"
+#include "sluice/core/error.h"
 #include "sluice/sparsify/schedule.h"
 #include "sluice/sparsify/sparsifier.h"
 
@@ -17,7 +18,13 @@ void check_config(const TrainConfig& c) {
   make_collective(c.dense_collective);
   DensitySchedule(c.density_schedule, c.density);
   // How long the run is depends on the data.
-  make_lr_schedule(c.lr_schedule, {.base = c.lr, .epochs = 1e9});
+  if (c.lr_schedule != "auto") {
+    make_lr_schedule(c.lr_schedule, {.base = c.lr, .epochs = 1e9});
+  }
+  const bool clips = c.clip > 0 || c.clip_local > 0;
+  require(clips || c.clip_norm == "global", "[train] parameter 'clip_norm' ",
+          c.clip_norm, " needs a clip or a clip_local above 0, got ", c.clip,
+          " and ", c.clip_local);
   parse_every("checkpoint_every", c.checkpoint_every);
   require(parse_every("eval_every", c.eval_every).unit != Every::Unit::kSeconds,
           "[train] parameter 'eval_every' must be a number of steps (100) or "

@@ -27,6 +27,8 @@ double parse_start(std::string_view text, const LrContext& context) {
 ParamList LrSchedule::list_common(Common& common) {
   return {
       {"warmup", &common.warmup, "epochs of linear warm-up", 0, 1e6},
+      {"warmup_share", &common.warmup_share,
+       "the same as a share of the run, in place of epochs", 0, 0.999999},
       {"warmup_most", &common.warmup_most,
        "share of the run that the warm-up takes at most; 1: any", 0, 1},
       {"warmup_from", &common.warmup_from,
@@ -45,9 +47,16 @@ LrSchedule::LrSchedule(const Common& common, const LrContext& context)
           "per epoch and an epoch, got ",
           context.base, ", ", context.workers, ", ", context.steps_per_epoch,
           " and ", context.epochs);
+  require(common.warmup == 0 || common.warmup_share == 0,
+          "[lr_schedule] warmup and warmup_share must not both be given, got ",
+          common.warmup, " epochs and a share of ", common.warmup_share,
+          "; warmup=2 is 2 epochs, warmup_share=0.1 a tenth of the run");
+  if (common.warmup_share > 0) {
+    common_.warmup = common.warmup_share * context.epochs;
+  }
   if (common.warmup_most < 1) {
     common_.warmup =
-        std::min(common.warmup, common.warmup_most * context.epochs);
+        std::min(common_.warmup, common.warmup_most * context.epochs);
   }
   warmup_start_ = parse_start(common.warmup_from, context);
   // The published code that starts from one step's amount counts the step it is

@@ -26,6 +26,7 @@ struct LrContext {
 // takes these parameters besides its own:
 //
 //   warmup       epochs in which the rate rises, in equal amounts per step
+//   warmup_share the same as a share of the run; one of both
 //   warmup_most  the share of the run that it takes at most; 1: any
 //   warmup_from  where it rises from: `workers` is 1 / workers (what one
 //                worker would use), `step` is one step's amount, and a number
@@ -37,6 +38,7 @@ class LrSchedule {
 
   struct Common {
     double warmup = 0;
+    double warmup_share = 0;
     double warmup_most = 1;
     std::string warmup_from = "workers";
     bool per_worker = false;

@@ -40,10 +40,14 @@ class Steps final : public LrSchedule {
   struct Params : Common {
     std::string at = "30-60-80";
     double factor = 0.1;
+    std::string factors;
   };
   static ParamList list(Params& p) {
     return with_common({{"at", &p.at, "epochs, ascending, joined by '-'"},
-                        {"factor", &p.factor, "at each of them", 0, 1}},
+                        {"factor", &p.factor, "at each of them", 0, 1},
+                        {"factors", &p.factors,
+                         "in its place: the share of the rate from each of "
+                         "them on, joined by '-'"}},
                        p);
   }
 
@@ -51,21 +55,33 @@ class Steps final : public LrSchedule {
       : LrSchedule(params, context),
         factor_(params.factor),
         at_(parse_number_list("[lr_schedule 'steps'] parameter 'at'",
-                              params.at)) {
+                              params.at)),
+        factors_(parse_number_list("[lr_schedule 'steps'] parameter 'factors'",
+                                   params.factors)) {
     require(std::is_sorted(at_.begin(), at_.end()),
             "[lr_schedule 'steps'] parameter 'at' must be ascending, got '",
             params.at, "'");
+    const bool fit = std::all_of(factors_.begin(), factors_.end(),
+                                 [](double f) { return f <= 1; });
+    require(factors_.empty() || (fit && factors_.size() == at_.size()),
+            "[lr_schedule 'steps'] parameter 'factors' must be ", at_.size(),
+            " shares in [0, 1], one for each of '", params.at, "', got '",
+            params.factors, "'");
   }
 
  private:
   double factor(double epoch, double) const override {
     const auto passed =
         std::upper_bound(at_.begin(), at_.end(), epoch) - at_.begin();
+    if (passed > 0 && !factors_.empty()) {
+      return factors_[static_cast<std::size_t>(passed - 1)];
+    }
     return std::pow(factor_, static_cast<double>(passed));
   }
 
   double factor_;
   std::vector<double> at_;
+  std::vector<double> factors_;
 };
 
 class Exponential final : public LrSchedule {
@@ -163,8 +179,8 @@ class InverseSqrt final : public LrSchedule {
  public:
   static constexpr std::string_view kName = "inverse-sqrt";
   static constexpr std::string_view kSummary =
-      "min(sqrt(W / s), s / W) in step s = 1, 2, ...: up to the base rate in W "
-      "steps, then down";
+      "Noam's sqrt(W) min(1 / sqrt(s), s / W^1.5) in step s = 1, 2, ...: up to "
+      "the base rate in W steps, then down";
   struct Params : Common {
     double rise = 100;
   };

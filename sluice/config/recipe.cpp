@@ -84,6 +84,36 @@ void put(TrainConfig& c, const Recipe& recipe, Home home) {
   c.feedback = text_of(feedback);
 }
 
+std::string_view momentum_key(const Spec& optimizer) {
+  return optimizer.name == "sgd" ? "momentum" : "beta1";
+}
+
+std::string optimizer_for(const ModelRecipe& family, Home home) {
+  Spec optimizer = parse_spec(family.optimizer);
+  if (home != Home::kOptimizer) set(optimizer, momentum_key(optimizer), 0);
+  return text_of(optimizer);
+}
+
+// Of a configuration that has an optimizer.
+double rate_for(const ModelRecipe& family, const TrainConfig& c) {
+  constexpr double kAdamRate = 0.001;
+  const Spec given = parse_spec(c.optimizer);
+  const Spec own = parse_spec(family.optimizer);
+  if (given.name != "sgd") {
+    // All that are of Adam's kind but LAMB, whose rates are shares of weights.
+    const bool alike = own.name != "sgd" && given.name != "lamb";
+    return alike ? family.lr : kAdamRate;
+  }
+  const bool alike = own.name == "sgd";
+  const Recipe dense =
+      alike ? Recipe{.momentum = number(own, "momentum", kSgdMomentum),
+                     .lr = family.lr}
+            : Recipe();
+  const double momentum = std::max(dense_momentum(c.feedback).factor,
+                                   number(given, "momentum", kSgdMomentum));
+  return rounded(dense.reach() * (1 - momentum));
+}
+
 }  // namespace
 
 bool has_recipe(const TrainConfig& c) {
@@ -91,17 +121,17 @@ bool has_recipe(const TrainConfig& c) {
 }
 
 void choose_recipe(TrainConfig& c) {
-  if (c.optimizer == "auto") {
-    c.optimizer = home_of_momentum(c) == Home::kOptimizer
-                      ? concat("sgd:momentum=", kSgdMomentum)
-                      : "sgd:momentum=0";
+  const ModelRecipe& family = default_recipe(parse_spec(c.model).name);
+  const bool by_model = c.optimizer == "auto";
+  if (c.lr_schedule == "auto") {
+    c.lr_schedule =
+        by_model ? family.lr_schedule : default_recipe("").lr_schedule;
   }
-  if (c.lr > 0) return;
-  constexpr double kAdamRate = 0.001;
-  const double momentum =
-      std::max(dense_momentum(c.feedback).factor,
-               number(parse_spec(c.optimizer), "momentum", kSgdMomentum));
-  c.lr = has_recipe(c) ? rounded(Recipe().reach() * (1 - momentum)) : kAdamRate;
+  if (by_model) {
+    c.optimizer = optimizer_for(family, home_of_momentum(c));
+    if (c.clip == 0) c.clip = family.clip;
+  }
+  if (c.lr == 0) c.lr = rate_for(family, c);
 }
 
 Recipe recipe_of(const TrainConfig& c) {
@@ -143,9 +173,9 @@ std::string recipe_note(const TrainConfig& c) {
   if (c.sparsifier == "none" || c.density >= 1) return {};
   const Spec optimizer = parse_spec(c.optimizer);
   const bool sgd = has_recipe(c);
-  const double momentum = sgd ? number(optimizer, "momentum", kSgdMomentum)
-                              : number(optimizer, "beta1", kAdamBeta1);
-  const std::string_view key = sgd ? "momentum" : "beta1";
+  const std::string_view key = momentum_key(optimizer);
+  const double momentum =
+      number(optimizer, key, sgd ? kSgdMomentum : kAdamBeta1);
   const std::string without =
       concat("--optimizer ", optimizer.name, ":", key, "=0");
   if (momentum == 0) return {};

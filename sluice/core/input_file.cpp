@@ -67,6 +67,7 @@ std::string read_text_file(std::string_view owner, const std::string& path,
   };
   check(file.size());
   std::string text;
+  text.reserve(file.size());
   // Files of /proc have no size, and others may grow.
   char chunk[1 << 16];
   while (const ssize_t n = file.read(chunk, sizeof(chunk))) {

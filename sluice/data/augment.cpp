@@ -14,7 +14,7 @@ namespace {
 // those of Augmentation, last first.
 class Source {
  public:
-  Source(const Input& input, const Change& change)
+  Source(const ImageInput& input, const Change& change)
       : input_(input),
         change_(change),
         cos_(std::cos(change.radians)),
@@ -43,7 +43,7 @@ class Source {
     return inside(y, x);
   }
 
-  const Input& input_;
+  const ImageInput& input_;
   const Change& change_;
   double cos_;
   double sin_;
@@ -85,7 +85,7 @@ Normalisation::Normalisation(std::span<const double> mean,
   }
 }
 
-void render(const Input& input, std::span<const std::uint8_t> image,
+void render(const ImageInput& input, std::span<const std::uint8_t> image,
             const Change& change, const Normalisation& normalisation,
             std::span<float> out) {
   const Source source(input, change);

@@ -42,7 +42,7 @@ class Normalisation {
 
 // Writes the changed, normalised image (both channels x height x width). A
 // pixel from outside is black, as byte 0 is. Turning takes the nearest pixel.
-void render(const Input& input, std::span<const std::uint8_t> image,
+void render(const ImageInput& input, std::span<const std::uint8_t> image,
             const Change& change, const Normalisation& normalisation,
             std::span<float> out);
 

@@ -39,7 +39,7 @@ class Dataset {
   Dataset(const Dataset&) = delete;
   Dataset& operator=(const Dataset&) = delete;
 
-  const Input& input() const { return input_; }
+  const ImageInput& input() const { return input_; }
   virtual std::size_t size() const = 0;
   virtual std::int64_t label(std::size_t index) const = 0;
 
@@ -58,10 +58,10 @@ class Dataset {
   virtual bool is_slow() const { return false; }
 
  protected:
-  explicit Dataset(const Input& input) : input_(input) {}
+  explicit Dataset(const ImageInput& input) : input_(input) {}
 
  private:
-  Input input_;
+  ImageInput input_;
 };
 
 using DatasetEntry = RegistryEntry<Dataset, const DatasetPlace&>;

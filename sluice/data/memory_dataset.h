@@ -24,7 +24,7 @@ class MemoryDataset : public Dataset {
 
  protected:
   struct Content {
-    Input input;
+    ImageInput input;
     std::vector<std::uint8_t> images;
     std::vector<std::int32_t> labels;
     std::vector<double> mean;  // per channel, of bytes / 255

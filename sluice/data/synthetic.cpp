@@ -9,7 +9,7 @@ namespace sluice {
 namespace {
 
 // The square of 4 x 4 that each pixel lies in, counted over the channels.
-std::vector<std::uint64_t> squares_of(const Input& input) {
+std::vector<std::uint64_t> squares_of(const ImageInput& input) {
   std::vector<std::uint64_t> squares;
   const std::int64_t across = (input.width + 3) / 4;
   const std::int64_t down = (input.height + 3) / 4;

@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/checksum.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
-#include "sluice/run/atomic_file.h"
 #include "sluice/run/json_count.h"
 
 namespace sluice {

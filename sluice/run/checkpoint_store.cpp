@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/input_file.h"
-#include "sluice/run/atomic_file.h"
 
 namespace sluice {
 namespace {

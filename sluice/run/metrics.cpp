@@ -27,22 +27,13 @@ std::size_t terminal_columns() {
   return known ? size.ws_col : 80;
 }
 
-std::string describe(const StepTotals& w) {
-  return fmt::format(
-      "loss {:.4f}  acc {:.2f} %  {:.0f} samples/s  density {:.3f} %  "
-      "k^/k {:.2f}  {}/step  exposed {:.2f} of {:.2f} ms",
-      w.mean_loss(), 100 * w.accuracy(), w.samples_per_second(),
-      100 * w.density(), w.sent_over_budget(), human_bytes(w.per_step(w.bytes)),
-      1e3 * w.per_step(w.exposed), 1e3 * w.per_step(w.seconds));
-}
-
 }  // namespace
 
 void StepTotals::add(const StepTotals& o) {
   steps += o.steps;
   samples += o.samples;
   loss += o.loss;
-  correct += o.correct;
+  score += o.score;
   selected += o.selected;
   budget += o.budget;
   sparse_elements += o.sparse_elements;
@@ -74,7 +65,9 @@ Metrics::Metrics(const Options& options)
 void Metrics::trained(const Moment& at, const StepTotals& w) {
   MetricsLine line = line_at(at, MetricsLine::kTrain);
   line.loss = w.mean_loss();
-  line.accuracy = w.accuracy();
+  if (const ScoreKind* kind = options_.training_score) {
+    line.scores = {{kind, kind->of_mean(w.mean_score())}};
+  }
   line.replaced = w.replaced;
   line.lr = at.rate;
   line.samples_per_s = w.samples_per_second();
@@ -92,27 +85,52 @@ void Metrics::trained(const Moment& at, const StepTotals& w) {
     events_.add_scalar(std::string("train/") + name, line.*value,
                        static_cast<std::int64_t>(at.step));
   }
+  add_scores("train/", line);
   draw(at, describe(w));
 }
 
 void Metrics::evaluated(const Moment& at, const Evaluation& e) {
   MetricsLine line = line_at(at, MetricsLine::kEval);
   line.loss = e.loss;
-  line.accuracy = e.accuracy;
+  for (const Score& s : e.scores) line.scores.push_back({s.kind, s.value()});
   line.samples = e.samples;
   line.replaced = e.replaced;
   write(to_json(line));
   const auto step = static_cast<std::int64_t>(at.step);
   events_.add_scalar("eval/loss", e.loss, step);
-  events_.add_scalar("eval/accuracy", e.accuracy, step);
+  add_scores("eval/", line);
   events_.flush();
   const std::string replaced =
-      e.replaced > 0
-          ? fmt::format("; {} images that cannot be read were replaced",
-                        e.replaced)
-          : "";
-  say(fmt::format("step {} epoch {:.2f}: test loss {:.4f}, accuracy {:.2f} %{}",
-                  at.step, at.epoch, e.loss, 100 * e.accuracy, replaced));
+      e.replaced > 0 ? fmt::format("; {} {} that cannot be read were replaced",
+                                   e.replaced, options_.unit)
+                     : "";
+  std::string scores;
+  for (const NamedScore& s : line.scores) {
+    scores += fmt::format(", {} {}", s.kind->label, s.kind->text(s.value));
+  }
+  say(fmt::format("step {} epoch {:.2f}: test loss {:.4f}{}{}", at.step,
+                  at.epoch, e.loss, scores, replaced));
+}
+
+void Metrics::add_scores(const std::string& prefix, const MetricsLine& line) {
+  for (const NamedScore& s : line.scores) {
+    events_.add_scalar(prefix + std::string(s.kind->name), s.value,
+                       static_cast<std::int64_t>(line.step));
+  }
+}
+
+std::string Metrics::describe(const StepTotals& w) const {
+  std::string score;
+  if (const ScoreKind* kind = options_.training_score) {
+    score = fmt::format("  {} {}", kind->label,
+                        kind->text(kind->of_mean(w.mean_score())));
+  }
+  return fmt::format(
+      "loss {:.4f}{}  {:.0f} {}/s  density {:.3f} %  "
+      "k^/k {:.2f}  {}/step  exposed {:.2f} of {:.2f} ms",
+      w.mean_loss(), score, w.samples_per_second(), options_.unit,
+      100 * w.density(), w.sent_over_budget(), human_bytes(w.per_step(w.bytes)),
+      1e3 * w.per_step(w.exposed), 1e3 * w.per_step(w.seconds));
 }
 
 MetricsLine Metrics::line_at(const Moment& at, MetricsLine::Kind kind) const {

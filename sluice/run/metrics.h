@@ -5,10 +5,12 @@
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sluice/run/events.h"
 #include "sluice/run/line_writer.h"
 #include "sluice/run/metrics_file.h"
+#include "sluice/run/score.h"
 
 namespace sluice {
 
@@ -16,9 +18,9 @@ namespace sluice {
 struct StepTotals {
   double ranks = 1;
   double steps = 0;
-  double samples = 0;
+  double samples = 0;  // in the unit of the task: images, tokens
   double loss = 0;     // weighted by samples
-  double correct = 0;  // samples
+  double score = 0;    // the same of the task's training score, if any
   double selected = 0;
   double budget = 0;
   double sparse_elements = 0;
@@ -34,7 +36,7 @@ struct StepTotals {
   void add(const StepTotals& other);
 
   double mean_loss() const { return loss / samples; }
-  double accuracy() const { return correct / samples; }
+  double mean_score() const { return score / samples; }
   double samples_per_second() const { return ranks * samples / seconds; }
   // The share of all gradient entries that is sent.
   double density() const {
@@ -46,9 +48,9 @@ struct StepTotals {
 
 struct Evaluation {
   double loss = 0;
-  double accuracy = 0;
   double samples = 0;
-  double replaced = 0;  // of them, that could not be read
+  double replaced = 0;        // of them, that could not be read
+  std::vector<Score> scores;  // the one that counts first
 };
 
 // Where a run is.
@@ -70,6 +72,9 @@ class Metrics {
     std::uint64_t done = 0;   // steps of before; later ones are forgotten
     std::uint64_t total = 0;  // steps of the run
     bool lines_to_stderr = false;
+    // What training steps tell of themselves; null: nothing but the loss.
+    const ScoreKind* training_score = nullptr;
+    std::string unit = "samples";  // what a task calls them
   };
   // Throws std::runtime_error if the files cannot be written; so do the others.
   explicit Metrics(const Options& options);
@@ -82,6 +87,8 @@ class Metrics {
   void finish();
 
  private:
+  std::string describe(const StepTotals& window) const;
+  void add_scores(const std::string& prefix, const MetricsLine& line);
   MetricsLine line_at(const Moment& at, MetricsLine::Kind kind) const;
   void write(const std::string& line);
   void draw(const Moment& at, const std::string& text);

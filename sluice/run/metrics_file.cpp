@@ -3,9 +3,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
-#include "sluice/run/atomic_file.h"
 
 namespace sluice {
 namespace {
@@ -13,8 +13,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Line = MetricsLine;
 
-constexpr MetricsField kTraining[] = {{"loss", &Line::loss},
-                                      {"accuracy", &Line::accuracy},
+constexpr std::string_view kLoss = "loss";
+
+constexpr MetricsField kTraining[] = {{kLoss.data(), &Line::loss},
                                       {"lr", &Line::lr},
                                       {"samples_per_s", &Line::samples_per_s},
                                       {"density", &Line::density},
@@ -28,8 +29,7 @@ constexpr MetricsField kTraining[] = {{"loss", &Line::loss},
                                       {"skipped", &Line::skipped},
                                       {"replaced", &Line::replaced}};
 
-constexpr MetricsField kEvaluation[] = {{"loss", &Line::loss},
-                                        {"accuracy", &Line::accuracy},
+constexpr MetricsField kEvaluation[] = {{kLoss.data(), &Line::loss},
                                         {"samples", &Line::samples},
                                         {"replaced", &Line::replaced}};
 
@@ -52,6 +52,8 @@ std::string to_json(const Line& line) {
                {"time_s", line.time_s}};
   for (const auto& [name, value] : metrics_fields(line.kind)) {
     json[name] = line.*value;
+    if (name != kLoss) continue;
+    for (const NamedScore& s : line.scores) json[s.kind->name] = s.value;
   }
   return json.dump();
 }
@@ -72,6 +74,14 @@ std::optional<Line> metrics_line_from_json(std::string_view text) {
   read_number(json, "time_s", line.time_s);
   for (const auto& [name, value] : metrics_fields(line.kind)) {
     read_number(json, name, line.*value);
+  }
+  // In the order of the file: the one that counts is the first.
+  for (const auto& [name, value] : json.items()) {
+    for (const ScoreKind& score : score_kinds()) {
+      if (score.name == name && value.is_number()) {
+        line.scores.push_back({&score, value.get<double>()});
+      }
+    }
   }
   return line;
 }

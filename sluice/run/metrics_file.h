@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "sluice/run/score.h"
+
 namespace sluice {
 
 // A line of metrics.jsonl: some training steps, or an evaluation. A number that
@@ -20,8 +22,8 @@ struct MetricsLine {
   double epoch = 0;
   double time_s = 0;  // since the process began
   double loss = std::numeric_limits<double>::quiet_NaN();
-  double accuracy = 0;
-  double replaced = 0;  // samples that could not be read
+  std::vector<NamedScore> scores;  // the one that counts first
+  double replaced = 0;             // samples that could not be read
   // Of an evaluation.
   double samples = 0;
   // Of training: the learning rate, then means over the steps.
@@ -38,7 +40,7 @@ struct MetricsLine {
   double skipped = 0;  // steps
 };
 
-// The numbers that a kind of line has beside step, epoch and time.
+// The numbers that a kind of line has beside step, epoch, time and scores.
 struct MetricsField {
   const char* name;
   double MetricsLine::*value;

@@ -66,6 +66,20 @@ std::vector<std::vector<T>> split(const std::vector<T>& all, const Json& sizes,
   return parts;
 }
 
+std::string carried_name(std::size_t i) { return concat("carried/", i); }
+
+// Files of before have none.
+std::vector<CarriedTensor> carried_of(const Checkpoint& file,
+                                      std::size_t count) {
+  std::vector<CarriedTensor> all;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string name = carried_name(i);
+    all.push_back(
+        {file.at(name).dims, values_of<float>(file, name.c_str(), "float32")});
+  }
+  return all;
+}
+
 void add(std::vector<double>& sum, const std::vector<float>& values,
          double factor) {
   if (sum.empty()) sum.resize(values.size());
@@ -91,8 +105,7 @@ std::string rank_part_path(const std::string& folder, std::size_t rank) {
   return concat(folder, "/rank-", rank, ".ckpt");
 }
 
-std::uint64_t write_rank_part(const std::string& path,
-                              const GradientSync::State& state,
+std::uint64_t write_rank_part(const std::string& path, const RankState& state,
                               const Origin& origin) {
   const std::vector<std::byte> rules = joined(state.rules);
   const std::vector<double> collectives = joined(state.collectives);
@@ -101,21 +114,27 @@ std::uint64_t write_rank_part(const std::string& path,
                        {"rank", origin.rank},
                        {"ranks", origin.ranks},
                        {"rules", sizes_of(state.rules)},
-                       {"collectives", sizes_of(state.collectives)}};
-  const StoredTensor tensors[] = {
+                       {"collectives", sizes_of(state.collectives)},
+                       {"carried", state.carried.size()}};
+  std::vector<StoredTensor> tensors = {
       stored("residual", "float32", state.residual),
       stored("momentum", "float32", state.momentum),
       stored("rules", "uint8", rules),
       stored("collectives", "float64", collectives)};
+  for (std::size_t i = 0; i < state.carried.size(); ++i) {
+    const CarriedTensor& c = state.carried[i];
+    tensors.push_back({carried_name(i), "float32", c.dims,
+                       std::as_bytes(std::span(c.values))});
+  }
   return Checkpoint::write(path, header.dump(), tensors);
 }
 
-GradientSync::State read_rank_part(const std::string& path,
-                                   const Manifest& manifest, std::size_t rank) {
+RankState read_rank_part(const std::string& path, const Manifest& manifest,
+                         std::size_t rank) {
   const Checkpoint file = Checkpoint::read(path);
   manifest.check(path, file, rank);
   const Json header = Json::parse(file.header());
-  GradientSync::State state;
+  RankState state;
   try {
     state.residual = values_of<float>(file, "residual", "float32");
     state.momentum = values_of<float>(file, "momentum", "float32");
@@ -123,6 +142,10 @@ GradientSync::State read_rank_part(const std::string& path,
                         header.at("rules"), path);
     state.collectives = split(values_of<double>(file, "collectives", "float64"),
                               header.at("collectives"), path);
+    const auto carried =
+        count_in(header.value("carried", Json(0U)), 0, file.tensors().size());
+    ensure(carried.has_value(), "[resume] '", path, "' has less than it says");
+    state.carried = carried_of(file, *carried);
   } catch (const std::runtime_error&) {
     throw;
   } catch (const std::exception& e) {
@@ -148,10 +171,9 @@ std::vector<Inherited> inherit(std::size_t old_ranks, std::size_t rank,
   return parts;
 }
 
-GradientSync::State read_rank_parts(const std::string& folder,
-                                    const Manifest& manifest,
-                                    std::size_t old_ranks, std::size_t rank,
-                                    std::size_t ranks) {
+RankState read_rank_parts(const std::string& folder, const Manifest& manifest,
+                          std::size_t old_ranks, std::size_t rank,
+                          std::size_t ranks) {
   const auto part_of = [&](std::size_t which) {
     return read_rank_part(rank_part_path(folder, which), manifest, which);
   };
@@ -164,7 +186,7 @@ GradientSync::State read_rank_parts(const std::string& folder,
     add(residual, old.residual, part.factor);
     add(momentum, old.momentum, 1 / static_cast<double>(parts.size()));
   }
-  GradientSync::State state;
+  RankState state;
   state.residual = rounded(residual);
   state.momentum = rounded(momentum);
   return state;

@@ -4,7 +4,7 @@
 
 #include "sluice/comm/communicator.h"
 #include "sluice/config/config.h"
-#include "sluice/run/atomic_file.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/run/run_lock.h"
 
 // How a run begins. Calls of all ranks together.

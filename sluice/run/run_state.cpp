@@ -49,7 +49,7 @@ std::string to_json(const RunState& state) {
                        {"config", Json::parse(to_json(state.config))},
                        {"plan", Json::parse(state.plan)},
                        {"schedule", state.schedule},
-                       {"best_accuracy", state.best_accuracy},
+                       {"best_score", state.best_score},
                        {"data", state.data}};
   return header.dump();
 }
@@ -81,9 +81,10 @@ RunState run_state_of(const Checkpoint& stored, const std::string& path) {
     change_by_json(state.config, path, header.at("config").dump());
     state.plan = header.at("plan").dump();
     state.schedule = header.at("schedule").get<std::vector<double>>();
-    // Null before the first evaluation.
-    const Json best = header.value("best_accuracy", Json());
-    if (best.is_number()) state.best_accuracy = best;
+    // Null before the first evaluation; runs of images had another name for it.
+    const Json before = header.value("best_accuracy", Json());
+    const Json best = header.value("best_score", before);
+    if (best.is_number()) state.best_score = best;
     if (header.contains("data")) state.data = count("data", 0, ~0ULL);
   } catch (const Json::exception& e) {
     ensure(false, "[resume] '", path,

@@ -36,7 +36,7 @@ struct RunState {
   TrainConfig config;
   std::string plan;              // JSON
   std::vector<double> schedule;  // of learning rates
-  double best_accuracy = std::numeric_limits<double>::quiet_NaN();  // so far
+  double best_score = std::numeric_limits<double>::quiet_NaN();  // so far
   std::uint64_t data = 0;  // fingerprint, or 0 if unknown
 };
 

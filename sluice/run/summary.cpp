@@ -7,19 +7,24 @@
 namespace sluice {
 
 std::string to_json(const TrainSummary& s) {
-  const nlohmann::ordered_json json = {
-      {"folder", s.folder},
-      {"model", s.model},
-      {"parameters", s.parameters},
-      {"ranks", s.ranks},
-      {"gpu_link", s.gpu_link},
-      {"steps", s.steps},
-      {"epochs", s.epochs},
-      {"seconds", s.seconds},
-      {"loss", s.loss},
-      {"eval_loss", s.eval_loss},
-      {"eval_accuracy", s.eval_accuracy},
-      {"best_accuracy", s.best_accuracy},
+  nlohmann::ordered_json json = {{"folder", s.folder},
+                                 {"model", s.model},
+                                 {"parameters", s.parameters},
+                                 {"ranks", s.ranks},
+                                 {"gpu_link", s.gpu_link},
+                                 {"steps", s.steps},
+                                 {"epochs", s.epochs},
+                                 {"seconds", s.seconds},
+                                 {"loss", s.loss},
+                                 {"eval_loss", s.eval_loss}};
+  for (const NamedScore& score : s.eval_scores) {
+    json["eval_" + std::string(score.kind->name)] = score.value;
+  }
+  if (!s.eval_scores.empty()) {
+    json["best_" + std::string(s.eval_scores[0].kind->name)] = s.best_score;
+  }
+  const nlohmann::ordered_json rest = {
+      {"unit", s.unit},
       {"samples_per_s", s.samples_per_s},
       {"step_s", s.step_s},
       {"exposed_s", s.exposed_s},
@@ -32,6 +37,7 @@ std::string to_json(const TrainSummary& s) {
       {"weights", fmt::format("{:016x}", s.weights)},
       {"stopped", s.stopped},
       {"checkpoint", s.checkpoint}};
+  json.update(rest);
   return json.dump(2) + "\n";
 }
 

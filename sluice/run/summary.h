@@ -3,6 +3,9 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
+
+#include "sluice/run/score.h"
 
 namespace sluice {
 
@@ -20,8 +23,9 @@ struct TrainSummary {
   // Of the last evaluation, and the best of all runs that it resumed; NaN if
   // there was none.
   double eval_loss = std::numeric_limits<double>::quiet_NaN();
-  double eval_accuracy = std::numeric_limits<double>::quiet_NaN();
-  double best_accuracy = std::numeric_limits<double>::quiet_NaN();
+  std::vector<NamedScore> eval_scores;  // the one that counts first
+  double best_score = std::numeric_limits<double>::quiet_NaN();  // of that one
+  std::string unit = "samples";  // what they are: images, tokens
   double samples_per_s = 0;
   double step_s = 0;
   double exposed_s = 0;

@@ -4,7 +4,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sluice/run/atomic_file.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {

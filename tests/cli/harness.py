@@ -32,7 +32,8 @@ SPARSIFIERS = {
 }
 FEEDBACK = {"none", "residual", "dgc"}
 CODECS = {"auto", "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32"}
-KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "planners", "schedules", "exceptions", "build")
+KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "planners", "schedules", "exceptions",
+         "text-corpora", "tokenizers", "build")
 DATA = ("randn", "laplace", "t3", "equal", "zeros", "ramp")
 
 SELECT = ("bench", "select", "--steps", "1", "--sparsifier", "topk", "--density", "0.01")

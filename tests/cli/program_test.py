@@ -16,14 +16,18 @@ JOB = ("--profile", "--net", "--sparsifier", "--feedback", "--values", "--collec
 
 class Help(CliTest):
     OPTIONS = {
-        (): ("--help", "--version", "list", "bench", "probe", "plan", "advise", "train", "compare", "help"),
+        (): ("--help", "--version", "list", "bench", "probe", "plan", "advise", "train", "compare", "data",
+             "help"),
         ("list",): ("--help", "--json", "kind"),
         ("compare",): ("--help", "--out", "--methods", "--densities", "--seeds", "--target", "--time-budget", "--jobs",
                        "--preset", "--config", "--overwrite", "--keep-checkpoints", "--report-only", "job"),
-        ("bench",): ("--help", "select", "wire", "collective"),
+        ("bench",): ("--help", "select", "wire", "collective", "text"),
         ("bench", "collective"): ("--help", "--algorithm", "--n", "--density", "--overlap", "--support", "--values",
                                   "--steps", "--warmup", "--seed", "--network", "--workers", "--engine", "--net",
                                   "--timeout", "--json", "--csv"),
+        ("bench", "text"): ("--help", "--file", "--size", "--rounds", "--json", "--csv"),
+        ("data",): ("--help", "vocab"),
+        ("data", "vocab"): ("--help", "--kind", "--size", "--out", "--cased", "files"),
         ("probe",): ("--help", "--out", "--workers", "--engine", "--net", "--timeout", "--json"),
         ("plan",): ("--help", "make", "explain", "simulate", "diff", "profile", "claims"),
         ("plan", "claims"): ("--help", "--json", "--csv"),

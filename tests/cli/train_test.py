@@ -93,7 +93,7 @@ class Runs(TrainTest):
         done = self.run_program("--model", "fcn5net", "--dataset", "fashion-mnist", "--workers", 4, "--sparsifier",
                                 "adtopk", "--density", "0.01", "--max-steps", 40, "--out", "runs/a")
         self.assertEqual(done.returncode, 0, done.stderr)
-        for part in ("199210 parameters", "step 40/40", "loss", "samples/s", "density", "k^/k", "exposed",
+        for part in ("199210 parameters", "step 40/40", "loss", "images/s", "density", "k^/k", "exposed",
                      "test accuracy", "extra memory"):
             self.assertIn(part, done.stdout)
         run = self.folder / "runs/a"

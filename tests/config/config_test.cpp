@@ -48,6 +48,22 @@ TEST(TrainConfig, NamesTheNearestKey) {
             "[c.json] must be at most 64 levels deep, is deeper");
 }
 
+TEST(TrainConfig, ClipsTensorsOnlyWhereItClips) {
+  TrainConfig config;
+  EXPECT_NO_THROW(check_config(config));
+  config.clip_norm = "tensor";
+  EXPECT_EQ(message_of<std::invalid_argument>([&] { check_config(config); }),
+            "[train] parameter 'clip_norm' tensor needs a clip or a clip_local "
+            "above 0, got 0 and 0");
+  config.clip_local = 0.1;
+  EXPECT_NO_THROW(check_config(config));
+  EXPECT_EQ(message_of<std::invalid_argument>([&] {
+              change_by_json(config, "c.json", R"({"clip_norm": "layer"})");
+            }),
+            "[c.json] parameter 'clip_norm' must be one of global tensor, got "
+            "'layer'");
+}
+
 TEST(TrainConfig, ReadsDevices) {
   EXPECT_TRUE(parse_device("cpu").is_cpu);
   EXPECT_FALSE(parse_device("cuda").is_cpu);

@@ -52,6 +52,19 @@ TEST(LrSchedule, StepsGoDownAtTheirEpochs) {
   EXPECT_EQ(rate("steps:at=0.5", 0.5), 0.2);
 }
 
+// PTB in the published trainers.
+TEST(LrSchedule, StepsTakeAShareForEach) {
+  const char* text = "steps:at=63-80,factors=0.01-0.001";
+  EXPECT_EQ(rate(text, 62.9), 2);
+  EXPECT_EQ(rate(text, 63), 0.02);
+  EXPECT_EQ(rate(text, 79.9), 0.02);
+  EXPECT_EQ(rate(text, 80), 0.002);
+  EXPECT_EQ(complaint("steps:at=63-80,factors=0.1"),
+            "[lr_schedule 'steps'] parameter 'factors' must be 2 shares in [0, "
+            "1], one for each of '63-80', got '0.1'");
+  EXPECT_CONTAINS(complaint("steps:at=1,factors=2"), "1 shares in [0, 1]");
+}
+
 // Published: base / P to base; P-scaled, (e (P - 1) / W + 1) / P; and from
 // base / (W * steps per epoch).
 TEST(LrSchedule, WarmsUpAsThePapersDo) {
@@ -69,6 +82,19 @@ TEST(LrSchedule, WarmsUpAsThePapersDo) {
   EXPECT_DOUBLE_EQ(rate(from_step, 0.1), 2.0 * 2 / 50);
   EXPECT_DOUBLE_EQ(rate(from_step, 4.9), 2);
   EXPECT_DOUBLE_EQ(rate("constant:warmup=10,warmup_from=0.1", 5), 1.1);
+}
+
+TEST(LrSchedule, WarmsUpForAShareOfTheRun) {
+  // BERT's: x / 0.1 up to a tenth of the run, then (1 - x) / 0.9.
+  const char* text = "linear:warmup_share=0.1,warmup_from=0";
+  for (const double x : {0.0, 0.05, 0.1, 0.2, 0.55, 1.0}) {
+    const double expected = x < 0.1 ? x / 0.1 : (1 - x) / 0.9;
+    EXPECT_NEAR(rate(text, 100 * x), 2 * expected, 1e-12) << x;
+  }
+  EXPECT_EQ(complaint("linear:warmup=2,warmup_share=0.1"),
+            "[lr_schedule] warmup and warmup_share must not both be given, got "
+            "2 epochs and a share of 0.1; warmup=2 is 2 epochs, "
+            "warmup_share=0.1 a tenth of the run");
 }
 
 TEST(LrSchedule, WarmUpAndStepsMultiply) {
@@ -105,6 +131,9 @@ TEST(LrSchedule, LinearRunsFromWarmUpToEnd) {
 TEST(LrSchedule, ExponentialDropsEveryEpoch) {
   EXPECT_EQ(rate("exponential:factor=0.5", 0.9), 2);
   EXPECT_EQ(rate("exponential:factor=0.5", 3), 0.25);
+  // AN4: divided by 1.01.
+  EXPECT_DOUBLE_EQ(rate("exponential:factor=0.990099009900990099", 70),
+                   2 / std::pow(1.01, 70));
 }
 
 TEST(LrSchedule, InverseSqrtRisesThenFalls) {
@@ -154,7 +183,8 @@ TEST(LrSchedule, SaysWhatWouldWork) {
   EXPECT_CONTAINS(complaint("steps:at=x"), "as in 30-60-80, got 'x'");
   EXPECT_CONTAINS(complaint("steps:gamma=0.1"),
                   "[lr_schedule 'steps'] no parameter 'gamma'; known: at "
-                  "factor warmup warmup_most warmup_from per_worker");
+                  "factor factors warmup warmup_share warmup_most warmup_from "
+                  "per_worker");
   EXPECT_EQ(complaint("constant:warmup_from=2"),
             "[lr_schedule] warmup_from must be workers, step or a number in "
             "[0, 1], got '2'");

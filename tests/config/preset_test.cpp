@@ -3,6 +3,7 @@
 #include <set>
 
 #include "files.h"
+#include "sluice/config/recipe.h"
 
 namespace sluice::testing {
 namespace {
@@ -16,7 +17,9 @@ TEST(Preset, EachIsAConfigurationThatMakesSense) {
     TrainConfig config;
     EXPECT_NO_THROW(apply_preset(config, preset.name));
     EXPECT_NO_THROW(check_config(config));
-    EXPECT_TRUE(preset.name.starts_with(parse_spec(config.model).name));
+    // Its family: bert-base is of bert.
+    const std::string model = parse_spec(config.model).name;
+    EXPECT_TRUE(preset.name.starts_with(model.substr(0, model.find('-'))));
   }
 }
 
@@ -31,6 +34,56 @@ TEST(Preset, HasItsMomentumInOnePlaceAtMost) {
     EXPECT_FALSE(optimizer && config.feedback.starts_with("dgc"))
         << preset.name;
   }
+}
+
+TrainConfig configured(std::string_view name) {
+  TrainConfig config;
+  apply_preset(config, name);
+  return config;
+}
+
+TEST(Preset, LanguageAndSpeechAreAsPublished) {
+  const TrainConfig ptb = configured("lstm-ptb-omgs");
+  EXPECT_EQ(ptb.lr, 22);
+  EXPECT_EQ(ptb.clip, 0.25);
+  EXPECT_EQ(ptb.length, 35);
+  EXPECT_EQ(ptb.density, 0.001);
+  EXPECT_EQ(ptb.lr_schedule, "steps:at=63-80,factors=0.01-0.001");
+  EXPECT_EQ(configured("lstm-ptb-gtopk").collective, "gtopk");
+  EXPECT_EQ(configured("lstm-ptb-gtopk").lr, 1);
+  EXPECT_EQ(configured("lstm-ptb-sidco").sparsifier, "sidco-e");
+  const TrainConfig wikitext = configured("lstm-wikitext2-adtopk");
+  EXPECT_EQ(wikitext.optimizer, "adam:weight_decay=0.0000012");
+  EXPECT_CONTAINS(wikitext.lr_schedule, "per_worker=true");
+  EXPECT_EQ(wikitext.length, 70);
+  EXPECT_EQ(configured("transformer-wikitext2-adtopk").length, 100);
+  EXPECT_EQ(configured("lstm-wikitext2-convergence").lr, 2);
+  EXPECT_EQ(configured("bert-base-squad-adtopk").optimizer, "bertadam");
+  EXPECT_EQ(configured("bert-large-squad-adtopk").density, 0.1);
+  EXPECT_EQ(configured("gpt2-wikitext103-adtopk").lr, 5e-5);
+  EXPECT_EQ(configured("deepspeech-an4-sidco").model, "deepspeech:width=1024");
+  EXPECT_EQ(configured("deepspeech-an4-gtopk").clip, 400);
+  for (const Preset& preset : presets()) {
+    const std::string model = parse_spec(configured(preset.name).model).name;
+    if (default_recipe(model).prefix.empty()) continue;
+    // Images alone have none; speech goes by its clips.
+    EXPECT_EQ(configured(preset.name).length > 0, model != "deepspeech")
+        << preset.name;
+  }
+}
+
+// The presets to begin with, and those of Sluice itself.
+TEST(Preset, HasNoNoteUnlessOfAPaper) {
+  for (const char* name :
+       {"lstm-ptb", "lstm-wikitext2", "transformer-wikitext2",
+        "bert-base-squad", "bert-large-squad", "gpt2-wikitext103",
+        "deepspeech-an4", "lstm-kjv-small", "transformer-kjv-small",
+        "gpt2-kjv-small", "bert-questions-small", "deepspeech-prompts-small",
+        "vgg16-cifar10", "mlp-fashion-mnist"}) {
+    EXPECT_EQ(recipe_note(configured(name)), "") << name;
+  }
+  EXPECT_CONTAINS(recipe_note(configured("bert-base-squad-adtopk")),
+                  "bertadam:beta1=0 does not");
 }
 
 TEST(Preset, LeavesTheRestAlone) {

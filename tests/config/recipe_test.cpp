@@ -43,11 +43,70 @@ TEST(Recipe, WhatIsGivenStays) {
   expect(job("topk", "residual", "adam"), "adam", 0.001);
 }
 
+TrainConfig job_of(const std::string& model, const std::string& sparsifier,
+                   const std::string& feedback = "residual",
+                   const std::string& optimizer = "auto") {
+  TrainConfig config;
+  config.model = model;
+  config.sparsifier = sparsifier;
+  config.feedback = feedback;
+  config.optimizer = optimizer;
+  choose_recipe(config);
+  return config;
+}
+
+TEST(Recipe, ModelsHaveTheirOwn) {
+  const TrainConfig lstm = job_of("lstm:hidden=500", "none");
+  expect(lstm, "sgd:momentum=0", 22);
+  EXPECT_EQ(lstm.clip, 0.25);
+  expect(job_of("lstm", "topk"), "sgd:momentum=0", 22);
+  // The feedback's momentum of 0.9 reaches as far with a tenth of the rate.
+  expect(job_of("lstm", "topk", "dgc"), "sgd:momentum=0", 2.2);
+  expect(job_of("deepspeech", "none"), "sgd:momentum=0.9", 0.0003);
+  expect(job_of("deepspeech", "topk"), "sgd:momentum=0", 0.003);
+  EXPECT_EQ(job_of("deepspeech", "topk").clip, 400);
+  expect(job_of("gpt2", "none"),
+         "adamw:beta2=0.95,weight_decay=0.1,decay_1d=false", 0.0006);
+  expect(job_of("gpt2", "topk"),
+         "adamw:beta2=0.95,weight_decay=0.1,decay_1d=false,beta1=0", 0.0006);
+  expect(job_of(R"({"name": "bert-base", "layers": 2})", "topk", "dgc"),
+         "adamw:epsilon=0.000001,weight_decay=0.01,decay_1d=false,beta1=0",
+         0.0001);
+  for (const ModelRecipe& recipe : model_recipes()) {
+    EXPECT_FALSE(recipe.source.empty());
+    const std::string model(recipe.prefix.empty() ? "mlp" : recipe.prefix);
+    for (const char* sparsifier : {"none", "topk"}) {
+      const TrainConfig chosen = job_of(model, sparsifier);
+      EXPECT_EQ(recipe_note(chosen), "") << model;
+      EXPECT_EQ(chosen.lr_schedule, recipe.lr_schedule);
+      EXPECT_NO_THROW(check_config(chosen)) << model;
+    }
+  }
+}
+
+TEST(Recipe, OptimizersOfAnotherKindHaveUsualRates) {
+  const auto rate = [](const char* model, const char* optimizer) {
+    return job_of(model, "none", "residual", optimizer).lr;
+  };
+  EXPECT_EQ(rate("gpt2", "adam"), 0.0006);
+  EXPECT_EQ(rate("gpt2", "bertadam"), 0.0006);
+  EXPECT_EQ(rate("gpt2", "lamb"), 0.001);
+  EXPECT_EQ(rate("gpt2", "sgd"), 0.05);
+  EXPECT_EQ(rate("lstm", "adam"), 0.001);
+  EXPECT_EQ(rate("lstm", "sgd"), 2.2);
+  // What belongs to the recipe does not come without it.
+  const TrainConfig own = job_of("lstm", "none", "residual", "adam");
+  EXPECT_EQ(own.clip, 0);
+  EXPECT_EQ(own.lr_schedule, "cosine:warmup=1,warmup_most=0.2");
+}
+
 TEST(Recipe, LosingCombinationsGetANote) {
   EXPECT_CONTAINS(recipe_note(job("topk", "residual", "sgd", 0.02)),
                   "--optimizer sgd:momentum=0 --lr 0.2 does not");
   EXPECT_CONTAINS(recipe_note(job("topk", "residual", "adamw")),
                   "--optimizer adamw:beta1=0 does not");
+  EXPECT_CONTAINS(recipe_note(job("topk", "residual", "lamb")),
+                  "--optimizer lamb:beta1=0 does not");
   EXPECT_CONTAINS(recipe_note(job("topk", "dgc", "sgd")),
                   "on top of the momentum of feedback dgc");
   EXPECT_EQ(recipe_note(job("none", "residual", "sgd")), "");

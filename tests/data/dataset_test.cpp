@@ -55,7 +55,7 @@ TEST_F(MnistFiles, AreReadAsTheyAreAndAsGzip) {
   const auto train =
       make_memory_dataset("mnist", {Split::kTrain, folder_.path()});
   EXPECT_EQ(train->size(), 5U);
-  EXPECT_EQ(train->input(), (Input{1, 28, 28, 10}));
+  EXPECT_EQ(train->input(), (ImageInput{1, 28, 28, 10}));
   EXPECT_EQ(train->label(4), 9);
   const Bytes all = counting(5 * kMnistPixels);
   const auto image = train->image(3);
@@ -183,7 +183,7 @@ TEST(Cifar10, ReadsAllBatchesFromEitherFolder) {
   for (const std::string& place : {folder.path(), inner}) {
     const auto train = make_memory_dataset(text, {Split::kTrain, place});
     EXPECT_EQ(train->size(), 10U);
-    EXPECT_EQ(train->input(), (Input{3, 32, 32, 10}));
+    EXPECT_EQ(train->input(), (ImageInput{3, 32, 32, 10}));
     EXPECT_EQ(train->label(9), 1);
     EXPECT_EQ(train->augmentation().crop_pad, 4);
     EXPECT_TRUE(train->augmentation().flip);
@@ -220,7 +220,7 @@ TEST(Cifar100, ReadsFineLabels) {
   write_bytes(folder / "train.bin", records(100, true));
   const auto data =
       make_memory_dataset("cifar100:train=100", {Split::kTrain, folder.path()});
-  EXPECT_EQ(data->input(), (Input{3, 32, 32, 100}));
+  EXPECT_EQ(data->input(), (ImageInput{3, 32, 32, 100}));
   EXPECT_EQ(data->label(99), 99);
   EXPECT_EQ(data->image(99)[5], 5);
   EXPECT_EQ(data->augmentation().degrees, 15);
@@ -251,7 +251,7 @@ TEST(Synthetic, IsTheSameEverywhere) {
 TEST(Synthetic, HasTheShapeAskedFor) {
   const auto data = make_memory_dataset(
       "synthetic:channels=3,height=8,width=6,classes=4,train=64,noise=0");
-  EXPECT_EQ(data->input(), (Input{3, 8, 6, 4}));
+  EXPECT_EQ(data->input(), (ImageInput{3, 8, 6, 4}));
   // Without noise a class is one picture.
   for (std::size_t i = 1; i < data->size(); ++i) {
     const bool same = std::equal(data->image(i).begin(), data->image(i).end(),
@@ -299,7 +299,7 @@ class Rendering : public ::testing::Test {
     return out;
   }
 
-  Input input_ = {1, 4, 4, 2};
+  ImageInput input_ = {1, 4, 4, 2};
   Bytes image_ = {10, 11, 12, 13, 20, 21, 22, 23,
                   30, 31, 32, 33, 40, 41, 42, 43};
   std::vector<double> mean_ = {0};

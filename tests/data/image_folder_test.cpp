@@ -50,7 +50,7 @@ std::vector<float> show(const Dataset& data, std::size_t index,
 
 TEST_F(Folder, IsReadInTheOrderOfNames) {
   const auto train = open(Split::kTrain);
-  EXPECT_EQ(train->input(), (Input{3, 32, 32, 2}));
+  EXPECT_EQ(train->input(), (ImageInput{3, 32, 32, 2}));
   EXPECT_TRUE(train->is_slow());
   ASSERT_EQ(train->size(), 5U);
   const auto& folder = dynamic_cast<const ImageFolder&>(*train);

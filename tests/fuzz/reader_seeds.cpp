@@ -8,6 +8,7 @@
 #include "sluice/plan/plan.h"
 #include "sluice/run/metrics_file.h"
 #include "sluice/run/run_state.h"
+#include "weight_seeds.h"
 
 namespace {
 
@@ -123,6 +124,9 @@ int main(int argc, char** argv) {
             .append(dims)
             .append(R"(, "offset": 0}]})"
                     "\n"));
+  }
+  for (const fuzz::Seed& seed : fuzz::weight_seeds()) {
+    writer.add(seed.fuzzer, seed.bytes);
   }
   return writer.ok() ? 0 : 1;
 }

@@ -5,8 +5,8 @@
 #include <filesystem>
 
 #include "files.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
-#include "sluice/run/atomic_file.h"
 #include "sluice/run/checkpoint.h"
 
 namespace sluice {
@@ -15,13 +15,14 @@ namespace {
 using testing::message_of;
 using testing::TempFolder;
 
-GradientSync::State state_of_rank(std::size_t rank) {
+RankState state_of_rank(std::size_t rank) {
   const auto r = static_cast<float>(rank);
-  GradientSync::State state;
+  RankState state;
   state.residual = {r, 2 * r, -3, 0.5F};
   state.momentum = {0.1F, r, r, r};
   state.rules = {std::vector(3, std::byte{7}), {}};
   state.collectives = {{1.5, 2.5}, {}};
+  state.carried = {{{1, 2}, {r, 4}}, {{0}, {}}};
   return state;
 }
 
@@ -47,11 +48,14 @@ TEST(RankPart, SurvivesAFile) {
   const TempFolder folder;
   const std::string path = rank_part_path(folder.path(), 3);
   const Manifest manifest = write_all(folder.path(), 4);
-  const GradientSync::State again = read_rank_part(path, manifest, 3);
+  const RankState again = read_rank_part(path, manifest, 3);
   EXPECT_EQ(again.residual, state_of_rank(3).residual);
   EXPECT_EQ(again.momentum, state_of_rank(3).momentum);
   EXPECT_EQ(again.rules, state_of_rank(3).rules);
   EXPECT_EQ(again.collectives, state_of_rank(3).collectives);
+  ASSERT_EQ(again.carried.size(), 2U);
+  EXPECT_EQ(again.carried[0].dims, (std::vector<std::int64_t>{1, 2}));
+  EXPECT_EQ(again.carried[0].values, (std::vector<float>{3, 4}));
 }
 
 // Its checksums are right, and yet it is none of ours: bytes where floats are
@@ -102,7 +106,7 @@ TEST(RankPart, KeepsWhatIsOwedWithOtherRanks) {
   std::vector<double> owed(4, 0);
   const Manifest manifest = write_all(folder.path(), kOld);
   for (std::size_t r = 0; r < kOld; ++r) {
-    const GradientSync::State state = state_of_rank(r);
+    const RankState state = state_of_rank(r);
     for (std::size_t i = 0; i < 4; ++i) {
       owed[i] += static_cast<double>(state.residual[i]) / kOld;
     }
@@ -159,7 +163,7 @@ TEST(Manifest, RefusesFilesOfOtherRanksStepsAndRuns) {
 TEST(Manifest, RefusesAnotherFileThatSaysTheSame) {
   const TempFolder folder;
   write_all(folder / "a", 2);
-  GradientSync::State state = state_of_rank(1);
+  RankState state = state_of_rank(1);
   state.residual[0] += 1;
   write_rank_part(folder / "other", state, {kRun, 20, 2, 1});
   EXPECT_CONTAINS(complaint_about(folder, folder / "other"),

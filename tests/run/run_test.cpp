@@ -240,6 +240,7 @@ TEST(MetricsFile, ReadsWhatWasWritten) {
       line.*field.value = value;
       value += 1;
     }
+    line.scores = {{&score_kind("wer"), 0.25}, {&score_kind("cer"), 0.5}};
     const auto again = metrics_line_from_json(to_json(line));
     ASSERT_TRUE(again);
     EXPECT_EQ(to_json(*again), to_json(line));
@@ -260,8 +261,36 @@ TEST(MetricsFile, LeavesOutWhatIsNoLine) {
   const auto lines = read_metrics(folder / "metrics.jsonl");
   ASSERT_EQ(lines.size(), 1);
   EXPECT_EQ(lines[0].step, 3);
-  EXPECT_EQ(lines[0].accuracy, 0.5);
+  ASSERT_EQ(lines[0].scores.size(), 1U);
+  EXPECT_EQ(lines[0].scores[0].kind, &score_kind("accuracy"));
+  EXPECT_EQ(lines[0].scores[0].value, 0.5);
   EXPECT_TRUE(std::isnan(lines[0].loss));
+}
+
+TEST(Scores, AreBetterUpOrDown) {
+  const ScoreKind& accuracy = score_kind("accuracy");
+  const ScoreKind& perplexity = score_kind("perplexity");
+  EXPECT_TRUE(accuracy.better(0.9, 0.8));
+  EXPECT_TRUE(perplexity.better(80, 90));
+  EXPECT_FALSE(perplexity.better(90, 80));
+  for (const ScoreKind& kind : score_kinds()) {
+    EXPECT_TRUE(kind.better(1, std::nan(""))) << kind.name;
+    EXPECT_FALSE(kind.better(std::nan(""), 1)) << kind.name;
+    EXPECT_FALSE(kind.better(1, 1)) << kind.name;
+  }
+}
+
+TEST(Scores, ComeFromMeansAndReadAsPeopleDo) {
+  const Score loss = {&score_kind("perplexity"), 2 * std::log(8.0), 2};
+  EXPECT_DOUBLE_EQ(loss.value(), 8);
+  const Score bits = {&score_kind("bits_per_byte"), std::log(8.0), 1};
+  EXPECT_DOUBLE_EQ(bits.value(), 3);
+  EXPECT_EQ(score_kind("accuracy").text(0.87314), "87.31 %");
+  EXPECT_EQ(score_kind("perplexity").text(112.404), "112.40");
+}
+
+TEST(Scores, NameWhatThereIs) {
+  EXPECT_THROW(score_kind("acuracy"), std::invalid_argument);
 }
 
 }  // namespace

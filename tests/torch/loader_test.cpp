@@ -1,3 +1,5 @@
+#include "sluice/torch/data/loader.h"
+
 #include <atomic>
 #include <set>
 
@@ -31,9 +33,10 @@ TEST_F(LoaderTest, MakesBatchesOfTheRightShape) {
   Loader loader(*data_, {.batch = 6, .seed = 3});
   EXPECT_EQ(loader.steps_per_epoch(), 6U);
   const Batch batch = loader.next();
-  EXPECT_EQ(batch.images.sizes(), (std::vector<std::int64_t>{6, 3, 32, 32}));
-  EXPECT_EQ(batch.images.scalar_type(), torch::kFloat32);
-  EXPECT_EQ(batch.labels.sizes(), (std::vector<std::int64_t>{6}));
+  EXPECT_EQ(batch.tensors[0].sizes(),
+            (std::vector<std::int64_t>{6, 3, 32, 32}));
+  EXPECT_EQ(batch.tensors[0].scalar_type(), torch::kFloat32);
+  EXPECT_EQ(batch.tensors[1].sizes(), (std::vector<std::int64_t>{6}));
   EXPECT_EQ(loader.position(), (Position{0, 1}));
 }
 
@@ -44,8 +47,8 @@ std::map<std::int64_t, torch::Tensor> images_of_epoch(
   std::map<std::int64_t, torch::Tensor> images;
   while (loader.position().epoch == 0) {
     const Batch batch = loader.next();
-    for (std::int64_t i = 0; i < batch.labels.size(0); ++i) {
-      images[batch.labels[i].item<std::int64_t>()] = batch.images[i];
+    for (std::int64_t i = 0; i < batch.tensors[1].size(0); ++i) {
+      images[batch.tensors[1][i].item<std::int64_t>()] = batch.tensors[0][i];
     }
   }
   return images;
@@ -74,8 +77,8 @@ TEST_F(LoaderTest, AugmentsOtherwiseInAnotherEpochOrSeed) {
     Loader loader(*data_, {.batch = 40, .seed = seed});
     loader.seek({epoch, 0});
     const Batch batch = loader.next();
-    const auto order = torch::argsort(batch.labels);
-    return batch.images.index_select(0, order);
+    const auto order = torch::argsort(batch.tensors[1]);
+    return batch.tensors[0].index_select(0, order);
   };
   EXPECT_TRUE(torch::equal(show(1, 0), show(1, 0)));
   EXPECT_FALSE(torch::equal(show(1, 0), show(1, 1)));
@@ -91,13 +94,14 @@ TEST_F(LoaderTest, ResumesExactly) {
   for (int i = 0; i < 5; ++i) {
     const Batch a = through.next();
     const Batch b = resumed.next();
-    EXPECT_TRUE(torch::equal(a.images, b.images));
-    EXPECT_TRUE(torch::equal(a.labels, b.labels));
+    EXPECT_TRUE(torch::equal(a.tensors[0], b.tensors[0]));
+    EXPECT_TRUE(torch::equal(a.tensors[1], b.tensors[1]));
   }
 }
 
 bool same(const Batch& a, const Batch& b) {
-  return torch::equal(a.images, b.images) && torch::equal(a.labels, b.labels);
+  return torch::equal(a.tensors[0], b.tensors[0]) &&
+         torch::equal(a.tensors[1], b.tensors[1]);
 }
 
 TEST_F(LoaderTest, ThreadsAndPrefetchChangeNothing) {
@@ -193,8 +197,8 @@ TEST_F(LoaderTest, FeedsTheSameBatchesAhead) {
     const Position place = plain.position();
     feed.seek(place);
     const Batch batch = feed.next();
-    EXPECT_TRUE(batch.images.is_contiguous(at::MemoryFormat::ChannelsLast));
-    EXPECT_TRUE(torch::equal(batch.images, plain.next().images));
+    EXPECT_TRUE(batch.tensors[0].is_contiguous(at::MemoryFormat::ChannelsLast));
+    EXPECT_TRUE(torch::equal(batch.tensors[0], plain.next().tensors[0]));
     if (i % 3 > 0) feed.prefetch();
     if (i == 5) plain.seek({1, 4});  // past what was fetched ahead
   }
@@ -209,18 +213,18 @@ TEST_F(LoaderTest, FeedsErrorsWithTheirBatch) {
   EXPECT_EQ(message_of<std::runtime_error>([&] { feed.next(); }),
             "7 is broken");
   damaged.broken = false;
-  EXPECT_EQ(feed.next().labels.size(0), 40);
+  EXPECT_EQ(feed.next().tensors[1].size(0), 40);
 }
 
 TEST_F(LoaderTest, UsesThreadsWhereTheyPay) {
-  EXPECT_EQ(data_threads(*data_, 0, 1), 0U);
-  EXPECT_EQ(data_threads(*data_, 3, 1), 3U);
+  EXPECT_EQ(data_threads(data_->is_slow(), 0, 1), 0U);
+  EXPECT_EQ(data_threads(data_->is_slow(), 3, 1), 3U);
   const Damaged slow(*data_);
-  const std::size_t alone = data_threads(slow, 0, 1);
+  const std::size_t alone = data_threads(slow.is_slow(), 0, 1);
   EXPECT_GE(alone, 1U);
   EXPECT_LE(alone, 8U);
-  EXPECT_EQ(data_threads(slow, 0, 100000), 1U);
-  EXPECT_EQ(data_threads(slow, 5, 4), 5U);
+  EXPECT_EQ(data_threads(slow.is_slow(), 0, 100000), 1U);
+  EXPECT_EQ(data_threads(slow.is_slow(), 5, 4), 5U);
 }
 
 TEST_F(LoaderTest, UsesMemoryAgainThatNobodyHolds) {
@@ -235,14 +239,14 @@ TEST_F(LoaderTest, UsesMemoryAgainThatNobodyHolds) {
     for (int i = 0; i < 30; ++i) {
       const Batch batch = loader.next();
       wanted.push_back(plain.next());
-      places.insert(batch.images.data_ptr());
+      places.insert(batch.tensors[0].data_ptr());
       // Some are kept, some only in part; nobody may write to those.
       if (i % 5 == 0) kept.push_back(batch);
-      if (i % 5 == 1) views.push_back(batch.images[3]);
+      if (i % 5 == 1) views.push_back(batch.tensors[0][3]);
     }
     for (std::size_t i = 0; i < kept.size(); ++i) {
       EXPECT_TRUE(same(kept[i], wanted[5 * i]));
-      EXPECT_TRUE(torch::equal(views[i], wanted[5 * i + 1].images[3]));
+      EXPECT_TRUE(torch::equal(views[i], wanted[5 * i + 1].tensors[0][3]));
     }
     EXPECT_LT(places.size(), 30U);
   }
@@ -271,15 +275,15 @@ TEST_F(LoaderTest, EvaluatesEverySampleAsItIs) {
   std::int64_t next = 0;
   for (std::uint64_t rank = 0; rank < 3; ++rank) {
     const Batch batch = evaluated(*data_, evaluation_partition(40, rank, 3));
-    for (std::int64_t i = 0; i < batch.labels.size(0); ++i) {
-      EXPECT_EQ(batch.labels[i].item<std::int64_t>(), next++);
+    for (std::int64_t i = 0; i < batch.tensors[1].size(0); ++i) {
+      EXPECT_EQ(batch.tensors[1][i].item<std::int64_t>(), next++);
     }
   }
   EXPECT_EQ(next, 40);
   const Batch one = evaluated(*data_, {7, 8});
   std::vector<float> plain(3072);
   data_->render(7, {}, plain);
-  EXPECT_TRUE(torch::equal(one.images.flatten(), torch::tensor(plain)));
+  EXPECT_TRUE(torch::equal(one.tensors[0].flatten(), torch::tensor(plain)));
   EXPECT_FALSE(EvaluationLoader(*data_, {7, 7}, 40).next());
   EXPECT_EQ(message_of<std::invalid_argument>([&] {
               evaluated(*data_, {0, 41});

@@ -1,12 +1,15 @@
 """Networks of sluice/torch/models, built anew from torch.nn alone.
 
-`make(model, channels, height, width, classes)` takes the text that the option
---model takes. Tensors have the names that torchvision and timm give them.
+`make(model, kind, numbers)` takes the text that the option --model takes, and
+kind and numbers of samples as in model_job.h; those of texts and speech are in
+sequence_reference.py. Tensors have the names that torchvision and timm give them.
 """
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+
+import sequence_reference
 
 
 class Residual(nn.Module):
@@ -253,14 +256,7 @@ VITS = {
 }
 
 
-def make(model, channels, height, width, classes):
-    name, _, rest = model.partition(":")
-    options = dict(item.split("=") for item in rest.split(",") if item)
-
-    def take(key, default, convert=str):
-        text = options.pop(key, "auto")
-        return default if text == "auto" else convert(text)
-
+def make_for_images(name, take, channels, height, width, classes):
     def take_widths(default):
         return take(
             "widths", default, lambda text: [int(w) for w in text.split("-") if w]
@@ -269,23 +265,40 @@ def make(model, channels, height, width, classes):
     large = height >= 64 or width >= 64
     shape = (channels, classes)
     if name in SMALL_RESNETS:
-        network = SmallResnet(SMALL_RESNETS[name], *shape)
-    elif name in RESNETS:
+        return SmallResnet(SMALL_RESNETS[name], *shape)
+    if name in RESNETS:
         imagenet = take("form", large, lambda text: text == "imagenet")
-        network = Resnet(*RESNETS[name], imagenet, *shape)
-    elif name in VGGS:
+        return Resnet(*RESNETS[name], imagenet, *shape)
+    if name in VGGS:
         imagenet = take("form", large, lambda text: text == "imagenet")
         bn = take("bn", not imagenet, lambda text: text == "true")
         widths = take_widths([4096, 4096] if imagenet else [])
         dropout = take("dropout", 0.5, float)
-        network = Vgg(VGGS[name], imagenet, bn, widths, dropout, *shape)
-    elif name == "alexnet":
+        return Vgg(VGGS[name], imagenet, bn, widths, dropout, *shape)
+    if name == "alexnet":
         widths = take_widths([4096, 4096])
-        network = Alexnet(widths, take("dropout", 0.5, float), *shape)
-    elif name in VITS:
+        return Alexnet(widths, take("dropout", 0.5, float), *shape)
+    if name in VITS:
         patch = take("patch", 16 if large else 4, int)
-        network = Vit(VITS[name], patch, channels, height, width, classes)
+        return Vit(VITS[name], patch, channels, height, width, classes)
+    return None
+
+
+def make(model, kind, numbers):
+    name, _, rest = model.partition(":")
+    options = dict(item.split("=") for item in rest.split(",") if item)
+
+    def take(key, default, convert=str):
+        text = options.pop(key, "auto")
+        return default if text == "auto" else convert(text)
+
+    if kind == "images":
+        network = make_for_images(name, take, *numbers[:4])
+    elif kind == "tokens":
+        network = sequence_reference.make_for_tokens(name, take, numbers[0])
     else:
-        raise ValueError(f"[model_reference] no model '{name}'")
+        network = sequence_reference.make_for_spectra(name, take, *numbers[:2])
+    if network is None:
+        raise ValueError(f"[model_reference] no model '{name}' of {kind}")
     assert not options, options
     return network

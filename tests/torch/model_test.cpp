@@ -12,19 +12,19 @@ namespace {
 
 using Invalid = std::invalid_argument;
 
-constexpr Input kMnist = {1, 28, 28, 10};
-constexpr Input kCifar = {3, 32, 32, 10};
-constexpr Input kCifar100 = {3, 32, 32, 100};
-constexpr Input kImagenet = {3, 224, 224, 1000};
+constexpr ImageInput kMnist = {1, 28, 28, 10};
+constexpr ImageInput kCifar = {3, 32, 32, 10};
+constexpr ImageInput kCifar100 = {3, 32, 32, 100};
+constexpr ImageInput kImagenet = {3, 224, 224, 1000};
 
 // Not initialised, which costs nothing, whatever the size.
-std::unique_ptr<Model> blank(std::string_view text, const Input& input) {
+std::unique_ptr<Model> blank(std::string_view text, const ImageInput& input) {
   return make_from(models(), Model::kKind, text, input);
 }
 
 struct Count {
   const char* text;
-  Input input;
+  ImageInput input;
   std::int64_t elements;
   std::size_t tensors;
 };
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 struct Named {
   const char* text;
-  Input input;
+  ImageInput input;
   const char* tensor;
   std::vector<std::int64_t> dims;
 };
@@ -129,16 +129,16 @@ TEST(Models, NameTensorsAsTorchvisionAndTimmDo) {
 // Larger ones differ from these in numbers only.
 std::vector<std::string> model_names() {
   std::vector<std::string> names = {"alexnet:widths=64-64"};
-  for (const ModelEntry& entry : models()) {
-    if (entry.name == "alexnet") continue;
-    const auto model = blank(entry.name, kCifar);
+  for (const std::string_view name : models_for(kCifar)) {
+    if (name == "alexnet") continue;
+    const auto model = blank(name, kCifar);
     if (count_elements(parameters_of(*model)) > 20'000'000) continue;
-    names.emplace_back(entry.name);
+    names.emplace_back(name);
   }
   return names;
 }
 
-std::vector<Input> inputs_of(const std::string& model) {
+std::vector<ImageInput> inputs_of(const std::string& model) {
   if (model.starts_with("alexnet")) return {{1, 64, 80, 10}, {3, 64, 64, 100}};
   return {kMnist, kCifar, kCifar100};
 }
@@ -157,8 +157,8 @@ class OnOneThread : public ::testing::TestWithParam<Param> {
 class EveryModel : public OnOneThread<std::string> {};
 
 TEST_P(EveryModel, ScoresSmallImages) {
-  for (const Input& input : inputs_of(GetParam())) {
-    const auto model = make_model(GetParam(), input);
+  for (const ImageInput& input : inputs_of(GetParam())) {
+    const auto model = make_model_of<ImageModel>(GetParam(), input);
     const auto x = torch::ones({2, input.channels, input.height, input.width});
     const auto scores = model->forward(x);
     EXPECT_EQ(scores.sizes(), (std::vector<std::int64_t>{2, input.classes}));
@@ -167,7 +167,7 @@ TEST_P(EveryModel, ScoresSmallImages) {
 }
 
 TEST_P(EveryModel, FollowsItsSeedAlone) {
-  const Input input = inputs_of(GetParam())[0];
+  const ImageInput input = inputs_of(GetParam())[0];
   torch::manual_seed(1);
   const auto a = parameters_of(*make_model(GetParam(), input, 5));
   torch::manual_seed(2);
@@ -196,11 +196,11 @@ class Learning : public OnOneThread<Lesson> {};
 TEST_P(Learning, LowersTheLossInAFewSteps) {
   const auto data = make_dataset("synthetic:train=32,noise=0.5");
   const Batch batch = *EvaluationLoader(*data, {0, 32}, 32).next();
-  const auto model = make_model(GetParam().text, data->input());
+  const auto model = make_model_of<ImageModel>(GetParam().text, data->input());
   const auto optimizer = make_optimizer("sgd", parameters_of(*model));
   const auto step = [&] {
-    const auto loss =
-        torch::cross_entropy_loss(model->forward(batch.images), batch.labels);
+    const auto loss = torch::cross_entropy_loss(
+        model->forward(batch.tensors[0]), batch.tensors[1]);
     optimizer->zero_gradients();
     loss.backward();
     optimizer->step(GetParam().rate);
@@ -272,8 +272,8 @@ TEST(Models, DrawAsDocumented) {
 class Dropping : public OnOneThread<std::string> {};
 
 TEST_P(Dropping, FollowsItsSeedWhileTraining) {
-  const Input input = inputs_of(GetParam())[0];
-  const auto model = make_model(GetParam(), input);
+  const ImageInput input = inputs_of(GetParam())[0];
+  const auto model = make_model_of<ImageModel>(GetParam(), input);
   const auto x = torch::ones({2, input.channels, input.height, input.width});
   const auto scores = [&](std::uint64_t seed) {
     model->seed_noise(seed);
@@ -304,7 +304,7 @@ TEST(Noise, KeepsTheMean) {
 }
 
 TEST(Vit, FusedAttentionIsThePlainOne) {
-  const auto model = make_model("vit-tiny", {3, 32, 32, 10}, 1);
+  const auto model = make_model_of<ImageModel>("vit-tiny", {3, 32, 32, 10}, 1);
   const torch::Tensor images = torch::rand({2, 3, 32, 32});
   const torch::NoGradGuard no_gradients;
   const torch::Tensor fused = model->forward(images);
@@ -322,14 +322,15 @@ TEST(Models, AreDescribed) {
 }
 
 TEST(Models, SayWhatWouldWork) {
-  const auto complaint = [](std::string_view text, const Input& input) {
+  const auto complaint = [](std::string_view text, const ImageInput& input) {
     return message_of<Invalid>([&] { make_model(text, input); });
   };
   EXPECT_EQ(complaint("resnet21", kCifar),
             "[make_model] no model 'resnet21'; known: logistic mlp fcn5net "
             "mnistnet lenet resnet20 resnet56 resnet110 resnet18 resnet34 "
             "resnet50 resnet101 resnet152 vgg16 vgg19 alexnet vit-tiny "
-            "vit-small vit-base vit-large");
+            "vit-small vit-base vit-large lstm transformer gpt2 gpt2-medium "
+            "gpt2-large gpt2-xl bert-base bert-large deepspeech");
   EXPECT_EQ(complaint("resnet20:depth=3", kCifar),
             "[model 'resnet20'] no parameter 'depth'; it has none");
   EXPECT_EQ(complaint("mlp:widths=12-x", kMnist),
@@ -361,7 +362,7 @@ TEST(Models, SayWhatWouldWork) {
                   "images must be at least 16 x 16, got 12 x 12");
   EXPECT_CONTAINS(complaint("resnet20", {1, 2, 2, 10}), "at least 4 x 4");
   EXPECT_EQ(message_of<Invalid>([] {
-              make_model("resnet18", {3, 8, 8, 10})
+              make_model_of<ImageModel>("resnet18", {3, 8, 8, 10})
                   ->forward(torch::ones({1, 3, 8, 8}));
             }),
             "[batch norm] training needs two values per channel at least, got "

@@ -5,14 +5,15 @@
 
 #include "sluice/torch/models/model.h"
 #include "sluice/torch/tensors.h"
+#include "tests/torch/model_job.h"
 
 // Writes what model_values_test.py compares with the same network in Python:
 //
-//   model_values MODEL CHANNELS HEIGHT WIDTH CLASSES BATCH FILE
+//   model_values MODEL KIND NUMBERS... FILE
 //
-// a checkpoint with weights, images and labels, and the logits, loss, gradients
-// and buffers that come of them in one step in float64, and the logits of an
-// evaluation after it. Weights and gradients are kept as float32.
+// (see make_job) a checkpoint with weights and samples, and the logits, loss,
+// gradients and buffers that come of them in one step in float64, and the
+// logits of an evaluation after it. Weights and gradients are kept as float32.
 
 namespace {
 
@@ -43,48 +44,40 @@ NamedTensors gradients_of(const NamedTensors& parameters) {
   return all;
 }
 
-void write(const std::string& text, const Input& input, std::int64_t batch,
-           const std::string& path) {
+void write(testing::ModelJob& job, const std::string& path) {
   auto generator = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{11});
-  const auto model = make_model(text, input, 7);
-  const NamedTensors parameters = parameters_of(*model);
+  Model& model = job.model();
+  const NamedTensors parameters = parameters_of(model);
   stir(parameters, generator);
   TensorStore store;
   store.add("parameter/", copies(parameters));
-  store.add("buffer/", copies(buffers_of(*model)));
+  store.add("buffer/", copies(buffers_of(model)));
 
-  const torch::Tensor images =
-      torch::empty({batch, input.channels, input.height, input.width},
-                   torch::kDouble)
-          .normal_(0, 1, generator);
-  const torch::Tensor labels = torch::arange(batch) % input.classes;
-  model->to(torch::kDouble);
-  const torch::Tensor logits = model->forward(images);
-  const torch::Tensor loss = torch::cross_entropy_loss(logits, labels);
+  job.convert(torch::kDouble);
+  const torch::Tensor logits = job.scores();
+  const torch::Tensor loss = job.loss(logits);
   loss.backward();
   store.add("gradient/", gradients_of(parameters));
-  store.add("after/", copies(buffers_of(*model)));
-  model->eval();
-  store.add("", {{"images", images},
-                 {"labels", labels},
-                 {"logits", logits.detach()},
+  store.add("after/", copies(buffers_of(model)));
+  model.eval();
+  store.add("sample/", job.samples());
+  store.add("", {{"logits", logits.detach().contiguous()},
                  {"loss", loss.detach()},
-                 {"evaluated", model->forward(images).detach()}});
+                 {"evaluated", job.scores().detach().contiguous()}});
   Checkpoint::write(path, "{}", store.stored());
 }
 
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 8) {
-    std::cerr << "usage: model_values MODEL CHANNELS HEIGHT WIDTH CLASSES "
-                 "BATCH FILE\n";
+  if (argc < 5) {
+    std::cerr << "usage: model_values MODEL KIND NUMBERS... FILE\n";
     return 2;
   }
   torch::set_num_threads(1);
-  const auto number = [&](int i) { return std::stoll(argv[i]); };
-  write(argv[1], {number(2), number(3), number(4), number(5)}, number(6),
-        argv[7]);
+  std::vector<std::int64_t> numbers;
+  for (int i = 3; i + 1 < argc; ++i) numbers.push_back(std::stoll(argv[i]));
+  write(*testing::make_job(argv[1], argv[2], numbers), argv[argc - 1]);
 } catch (const std::exception& e) {
   std::cerr << e.what() << '\n';
   return 1;

@@ -63,8 +63,10 @@ INSTANTIATE_TEST_SUITE_P(
     All, EveryOptimizer,
     ::testing::Values("sgd", "sgd:momentum=0", "sgd:nesterov=true",
                       "sgd:weight_decay=0.1,decay_1d=false", "adam",
-                      "adam:weight_decay=0.1", "adamw",
-                      "adamw:decay_1d=false"));
+                      "adam:weight_decay=0.1", "adamw", "adamw:decay_1d=false",
+                      "bertadam", "bertadam:clip=0", "lamb",
+                      "lamb:weight_decay=0.1,trust_1d=true",
+                      "lamb:bias_correction=false"));
 
 template <class Engine, class Options>
 void expect_bits_of(const char* name, const Options& options) {
@@ -120,6 +122,29 @@ TEST_P(EveryOptimizer, SkipsWithoutAskingTheHost) {
   }
 }
 
+TEST_P(EveryOptimizer, MovesAlikeOnAGpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "no GPU";
+  const auto host = make_parameters();
+  NamedTensors device = make_parameters();
+  for (NamedTensor& item : device) {
+    item.tensor = item.tensor.detach().to(torch::kCUDA).requires_grad_();
+  }
+  const auto first = make_optimizer(GetParam(), host);
+  const auto second = make_optimizer(GetParam(), device);
+  for (int step = 1; step <= 5; ++step) {
+    set_gradients(host, step);
+    set_gradients(device, step);
+    clip_tensors(host, 0.8);
+    clip_tensors_on_device(device, 0.8);
+    first->step(0.1);
+    second->step(0.1, step % 2 == 0 ? find_nonfinite(device) : torch::Tensor());
+  }
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    EXPECT_TRUE(
+        torch::allclose(host[i].tensor, device[i].tensor.cpu(), 1e-4, 1e-5));
+  }
+}
+
 TEST(Optimizer, TakesAStateOfAnotherMemoryFormat) {
   const auto weight = [](at::MemoryFormat format) {
     const auto values =
@@ -162,8 +187,71 @@ TEST(Sgd, FollowsItsFormula) {
   }
 }
 
+// The numbers are those of optimizer_reference.py.
+void expect_after_five_steps(const char* name, const std::vector<float>& weight,
+                             const std::vector<float>& bias) {
+  const auto parameters = make_parameters();
+  const auto optimizer = make_optimizer(name, parameters);
+  for (int step = 1; step <= 5; ++step) {
+    set_gradients(parameters, step);
+    optimizer->step(0.1);
+  }
+  const auto is = [](const torch::Tensor& got, const std::vector<float>& want) {
+    return torch::allclose(got.detach().reshape({-1}), torch::tensor(want),
+                           1e-5, 2e-6);
+  };
+  EXPECT_TRUE(is(parameters[0].tensor, weight)) << parameters[0].tensor;
+  EXPECT_TRUE(is(parameters[1].tensor, bias)) << parameters[1].tensor;
+}
+
+TEST(BertAdam, HasTheNumbersOfTheReference) {
+  expect_after_five_steps("bertadam",
+                          {-0.4224046F, -0.5796161F, -0.6990698F, -0.6302726F,
+                           -0.4876082F, -0.3566693F},
+                          {-0.4284049F, -1.5333108F, 3.4123744F});
+}
+
+TEST(Lamb, HasTheNumbersOfTheReference) {
+  expect_after_five_steps(
+      "lamb",
+      {0.2021749F, 0.3956621F, 0.7829482F, 1.1289613F, 1.3378673F, 1.4900220F},
+      {0.5300544F, -1.8645651F, 2.9480978F});
+  expect_after_five_steps(
+      "lamb:bias_correction=false",
+      {0.2003561F, 0.3946748F, 0.7848962F, 1.1332324F, 1.3427044F, 1.4961264F},
+      {-0.5324448F, -1.5460870F, 3.3263644F});
+}
+
+// The weights of one tensor, 4 of `value`, after a step of `name`.
+double after_one_step(const char* name, double value, double gradient,
+                      const torch::Tensor& skip = {}) {
+  const NamedTensors one = {{"w", torch::full({2, 2}, value).requires_grad_()}};
+  torch::Tensor weight = one[0].tensor;
+  weight.mutable_grad() = torch::full({2, 2}, gradient);
+  make_optimizer(name, one)->step(0.5, skip);
+  return weight[0][0].item<double>();
+}
+
+TEST(Lamb, TrustsWithinItsLimitsOnly) {
+  // Adam's first step is 1 in each of four weights, of norm 2.
+  const char* plain = "lamb:weight_decay=0";
+  for (const torch::Tensor& fused : {torch::Tensor(), torch::zeros({1})}) {
+    EXPECT_NEAR(after_one_step(plain, 3, 0.1, fused), 3 - 0.5 * 3, 1e-4);
+    EXPECT_NEAR(after_one_step(plain, 40, 0.1, fused), 40 - 0.5 * 10, 1e-4);
+    EXPECT_NEAR(after_one_step("lamb:weight_decay=0,least=2", 1, 0.1, fused),
+                1 - 0.5 * 2, 1e-4);
+    // No weights, or no step: a trust of 1.
+    EXPECT_NEAR(after_one_step(plain, 0, 0.1, fused), -0.5, 1e-4);
+    EXPECT_EQ(after_one_step(plain, 3, 0, fused), 3);
+  }
+  EXPECT_EQ(message_of<Invalid>(
+                [] { make_optimizer("lamb:least=20", make_parameters()); }),
+            "[optimizer 'lamb'] least must not be above most, got 20 and 10; "
+            "use lamb:least=0,most=10");
+}
+
 TEST(Optimizer, LeavesOneDimensionUndecayedIfToldTo) {
-  for (const char* name : {"sgd", "adam", "adamw"}) {
+  for (const char* name : {"sgd", "adam", "adamw", "bertadam", "lamb"}) {
     for (const bool decay_1d : {false, true}) {
       const auto parameters = make_parameters();
       const auto optimizer = make_optimizer(
@@ -246,6 +334,50 @@ TEST(Clipping, ScalesTheGlobalNorm) {
   EXPECT_NEAR(gradient_norm({{"x", turned}}), std::sqrt(24.0), 1e-12);
 }
 
+TEST(Clipping, ScalesTensorsByThemselves) {
+  const auto norms = [](const NamedTensors& of) {
+    return std::pair(tensor_norm(of[0].tensor.grad()),
+                     tensor_norm(of[1].tensor.grad()));
+  };
+  const auto host = make_parameters();
+  const auto device = make_parameters();
+  for (const auto& parameters : {host, device}) {
+    set_gradients(parameters, 1);
+    parameters[0].tensor.grad().mul_(100);
+  }
+  const auto [matrix, vector] = norms(host);
+  EXPECT_GT(matrix, 200);
+  EXPECT_LT(vector, 2);
+  EXPECT_EQ(clip_tensors(host, 2), matrix);
+  EXPECT_NEAR(norms(host).first, 2, 1e-6);
+  EXPECT_EQ(norms(host).second, vector);
+  clip_tensors_on_device(device, 2);
+  for (std::size_t i = 0; i < host.size(); ++i) {
+    EXPECT_TRUE(
+        torch::allclose(host[i].tensor.grad(), device[i].tensor.grad()));
+  }
+  // What is not finite stays, the others do not.
+  for (const auto& parameters : {host, device}) {
+    parameters[0].tensor.mutable_grad()[0][0] =
+        std::numeric_limits<double>::quiet_NaN();
+  }
+  EXPECT_TRUE(std::isnan(clip_tensors(host, 0.5)));
+  clip_tensors_on_device(device, 0.5);
+  for (const auto& parameters : {host, device}) {
+    EXPECT_TRUE(std::isnan(norms(parameters).first));
+    EXPECT_NEAR(norms(parameters).second, 0.5, 1e-6);
+  }
+  EXPECT_EQ(message_of<Invalid>([&] { clip_tensors(host, -1); }),
+            "[clip_gradients] the norm must be above 0, got -1");
+  // Nothing to clip, and gradients of 0.
+  EXPECT_EQ(clip_tensors(make_parameters(), 1), 0);
+  clip_tensors_on_device(make_parameters(), 1);
+  const auto zero = make_parameters();
+  set_gradients(zero, 0);
+  clip_tensors_on_device(zero, 1);
+  EXPECT_EQ(gradient_norm(zero), 0);
+}
+
 TEST(Clipping, DoesNotDependOnThreads) {
   torch::Tensor x = torch::zeros({300007}).requires_grad_();
   x.mutable_grad() = torch::sin(torch::arange(300007, torch::kFloat32));
@@ -295,7 +427,8 @@ TEST(Optimizers, SayWhatWouldWork) {
         [&] { make_optimizer(text, make_parameters()); });
   };
   EXPECT_EQ(complaint("rmsprop"),
-            "[make_optimizer] no optimizer 'rmsprop'; known: sgd adam adamw");
+            "[make_optimizer] no optimizer 'rmsprop'; known: sgd adam adamw "
+            "bertadam lamb");
   EXPECT_CONTAINS(complaint("sgd:lr=0.1"),
                   "[optimizer 'sgd'] no parameter 'lr'; known: momentum");
   EXPECT_CONTAINS(complaint("adam:beta2=1"), "must lie in [0, 0.999999]");

@@ -42,8 +42,8 @@ TEST(Tensors, SurviveACheckpointBitForBit) {
 
 TEST(Tensors, OfAModelComeBackWithItsBuffers) {
   const TempFolder folder;
-  const Input input = {3, 8, 8, 10};
-  const auto trained = make_model("resnet20", input, 1);
+  const ImageInput input = {3, 8, 8, 10};
+  const auto trained = make_model_of<ImageModel>("resnet20", input, 1);
   trained->forward(torch::randn({4, 3, 8, 8}));  // moves running statistics
   trained->eval();
   TensorStore store;
@@ -51,7 +51,7 @@ TEST(Tensors, OfAModelComeBackWithItsBuffers) {
   store.add("b/", buffers_of(*trained));
   Checkpoint::write(folder / "c", "{}", store.stored());
 
-  const auto fresh = make_model("resnet20", input, 2);
+  const auto fresh = make_model_of<ImageModel>("resnet20", input, 2);
   fresh->eval();
   const Checkpoint read = Checkpoint::read(folder / "c");
   copy_into("load_model", tensors_of(read, "p/"), parameters_of(*fresh));

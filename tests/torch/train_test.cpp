@@ -129,8 +129,9 @@ TEST(Trainer, IsPlainTrainingWithOneRankAndNoSparsifier) {
   for (int step = 0; step < 6; ++step) {
     const Batch batch = loader.next();
     model.module->zero_grad();
-    torch::nn::functional::cross_entropy(model.module->forward(batch.images),
-                                         batch.labels)
+    torch::nn::functional::cross_entropy(
+        dynamic_cast<ImageModel&>(*model.module).forward(batch.tensors[0]),
+        batch.tensors[1])
         .backward();
     optimizer->step(config.lr);
   }
@@ -243,7 +244,7 @@ TEST(Trainer, TakesEitherMemoryFormat) {
 TEST(PlannedModel, HasTheSameValuesChannelsLast) {
   TrainConfig config;
   config.model = "resnet20";
-  const Input input = {3, 8, 8, 10};
+  const ImageInput input = {3, 8, 8, 10};
   const PlannedModel plain = make_planned_model(config, input);
   config.channels_last = "on";
   const PlannedModel last = make_planned_model(config, input);

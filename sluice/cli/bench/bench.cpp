@@ -98,6 +98,8 @@ void add_bench(CLI::App& app) {
   add_bench_wire(*bench);
   add_bench_collective(*bench);
   add_bench_data(*bench);
+  add_bench_audio(*bench);
+  add_bench_text(*bench);
 }
 
 }  // namespace sluice

@@ -370,12 +370,15 @@ std::vector<Row> tune(const Options& o, const std::vector<Row>& rows,
   if (outcome.left > 0) return {};
   const auto runs = read_runs(cells);
   std::vector<Row> best = rows;
-  std::vector<double> accuracy(rows.size(), -1);
+  std::vector<double> score(rows.size(),
+                            std::numeric_limits<double>::quiet_NaN());
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::size_t r = row_of[i];
-    const bool ended = runs[i].finished && !runs[i].accuracies.empty();
-    if (!ended || runs[i].final_accuracy() <= accuracy[r]) continue;
-    accuracy[r] = runs[i].final_accuracy();
+    const bool ended = runs[i].finished && !runs[i].evaluations.empty();
+    if (!ended || !runs[i].kind->better(runs[i].final_score(), score[r])) {
+      continue;
+    }
+    score[r] = runs[i].final_score();
     best[r] = tried[i];
     best[r].method = rows[r].method;
   }
@@ -453,8 +456,11 @@ void add_compare(CLI::App& app) {
   command->add_option("--seeds", o->seeds, "Joined by commas")
       ->capture_default_str();
   command
-      ->add_option("--target", o->target,
-                   "Accuracy whose time is compared: percent, or dense-PERCENT")
+      ->add_option(
+          "--target", o->target,
+          "Score whose time is compared, as in 88.5, or so much worse than "
+          "dense, as in dense-0.5 (a percentage: of points; else: of "
+          "percent of dense's)")
       ->capture_default_str();
   command->add_option("--time-budget", o->budget,
                       "Begin no run that would not end within it: 90m, 2h");

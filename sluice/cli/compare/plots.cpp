@@ -31,11 +31,11 @@ Curve loss_by_time(const RunRecord& run) {
   return curve;
 }
 
-Curve accuracy_by_time(const RunRecord& run) {
+Curve score_by_time(const RunRecord& run) {
   Curve curve;
-  for (const auto& p : run.accuracies) {
+  for (const auto& p : run.evaluations) {
     curve.x.push_back(p.seconds);
-    curve.y.push_back(100 * p.accuracy);
+    curve.y.push_back(run.kind->shown(p.score));
   }
   return curve;
 }
@@ -125,7 +125,9 @@ std::vector<std::pair<std::string, std::string>> make_plots(
                   cells[0].config.at("dataset").get<std::string>());
   const auto by_step = panels_of(&loss_by_step, true);
   const auto by_time = panels_of(&loss_by_time, true);
-  const auto accuracy = panels_of(&accuracy_by_time, false);
+  const auto scores = panels_of(&score_by_time, false);
+  const ScoreKind& kind = *score_of(runs);
+  const std::string label = std::string(kind.label);
   const Axis loss = {.label = "training loss", .log = true};
   const Axis time = {.label = "seconds in training steps",
                      .log = times_differ(by_time)};
@@ -133,9 +135,11 @@ std::vector<std::pair<std::string, std::string>> make_plots(
       {"loss-steps.svg",
        draw_plot(job + ": loss by steps", by_step, {.label = "steps"}, loss)},
       {"loss-time.svg", draw_plot(job + ": loss by time", by_time, time, loss)},
-      {"accuracy-time.svg",
-       draw_plot(job + ": test accuracy by time", accuracy, time,
-                 {.label = "test accuracy, %", .cut_low = 0.03})}};
+      {std::string(kind.name) + "-time.svg",
+       draw_plot(job + ": test " + label + " by time", scores, time,
+                 {.label = "test " + label + (kind.percent ? ", %" : ""),
+                  .log = !kind.percent,
+                  .cut_low = kind.up ? 0.03 : 0})}};
 }
 
 }  // namespace sluice

@@ -212,10 +212,10 @@ void Queue::finish(const Active& ended, int status) {
     }
     ++done_;
     say(ended.cell, fmt::format("{} in {}",
-                                run.accuracies.empty()
+                                run.evaluations.empty()
                                     ? "not evaluated"
-                                    : fmt::format("accuracy {:.2f} %",
-                                                  100 * run.final_accuracy()),
+                                    : concat(run.kind->label, " ",
+                                             run.kind->text(run.final_score())),
                                 duration(took)));
   } else if (outcome_.stopped) {
     ++outcome_.left;

@@ -15,17 +15,27 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const std::vector<Column>& columns() {
-  static const std::vector<Column> kColumns = {
+// How much worse `b` is than `a`: in points if they are shares, else as a share
+// of `a`.
+double behind(const ScoreKind& kind, double a, double b) {
+  const double worse = kind.up ? a - b : b - a;
+  return kind.percent ? worse : worse / a;
+}
+
+// A score is a share, or has no unit.
+std::vector<Column> columns(const ScoreKind& kind) {
+  const double scale = kind.shown(1);
+  return {
       {"method", "method", ""},
       {"density", "density %", "{:g}", 100},
       {"feedback", "feedback", ""},
       {"recipe", "recipe", ""},
       {"seeds", "seeds", "{}"},
-      {"accuracy", "final %", "{:.2f}", 100},
-      {"spread", "+-", "{:.2f}", 100},
-      {"best", "best %", "{:.2f}", 100},
-      {"behind", "behind dense", "{:.2f}", 100},
+      {kind.name, kind.percent ? "final %" : "final", "{:.2f}", scale},
+      {"spread", "+-", "{:.2f}", scale},
+      {"best", kind.percent ? "best %" : "best", "{:.2f}", scale},
+      {"behind", kind.percent ? "behind dense" : "behind dense %", "{:.2f}",
+       100},
       {"target_s", "to target s", "{:.1f}"},
       {"kb_per_step", "kB/step", "{:.1f}"},
       {"step_ms", "ms/step", "{:.2f}"},
@@ -33,7 +43,6 @@ const std::vector<Column>& columns() {
       {"step_speedup", "x step", "{:.2f}"},
       {"target_speedup", "x target", "{:.2f}"},
   };
-  return kColumns;
 }
 
 double mean(const std::vector<double>& values) {
@@ -81,7 +90,7 @@ std::vector<Group> group(const std::vector<Cell>& cells,
 
 bool evaluated(const Group& g) {
   return std::all_of(g.runs.begin(), g.runs.end(), [](const RunRecord* run) {
-    return !run->accuracies.empty();
+    return !run->evaluations.empty();
   });
 }
 
@@ -89,21 +98,22 @@ bool evaluated(const Group& g) {
 // target that its mean has set.
 Json seconds_to(const Group& g, const std::optional<double>& target) {
   if (!target) return {};
-  std::size_t count = g.runs[0]->accuracies.size();
+  std::size_t count = g.runs[0]->evaluations.size();
   for (const RunRecord* run : g.runs) {
-    count = std::min(count, run->accuracies.size());
+    count = std::min(count, run->evaluations.size());
   }
   for (std::size_t i = 0; i < count; ++i) {
-    const auto accuracy = mean(
-        g.each([&](const RunRecord& r) { return r.accuracies[i].accuracy; }));
-    if (accuracy < *target) continue;
+    const auto score = mean(
+        g.each([&](const RunRecord& r) { return r.evaluations[i].score; }));
+    if (g.runs[0]->kind->better(*target, score)) continue;
     return mean(
-        g.each([&](const RunRecord& r) { return r.accuracies[i].seconds; }));
+        g.each([&](const RunRecord& r) { return r.evaluations[i].seconds; }));
   }
   return {};
 }
 
-Json make_row(const Group& g, const std::optional<double>& target) {
+Json make_row(const Group& g, const ScoreKind& kind,
+              const std::optional<double>& target) {
   const auto text = [&](const char* key) {
     return g.cell->config.at(key).get<std::string>();
   };
@@ -112,15 +122,15 @@ Json make_row(const Group& g, const std::optional<double>& target) {
   row["feedback"] = dense ? "-" : text("feedback");
   row["recipe"] = recipe_text(g.cell->config);
   row["seeds"] = g.runs.size();
-  row["accuracy"] = row["spread"] = row["best"] = row["behind"] = Json();
+  row[kind.name] = row["spread"] = row["best"] = row["behind"] = Json();
   if (evaluated(g)) {
     const auto finals =
-        g.each([](const RunRecord& r) { return r.final_accuracy(); });
+        g.each([](const RunRecord& r) { return r.final_score(); });
     const auto [low, high] = std::minmax_element(finals.begin(), finals.end());
-    row["accuracy"] = mean(finals);
+    row[kind.name] = mean(finals);
     row["spread"] = (*high - *low) / 2;
     row["best"] =
-        mean(g.each([](const RunRecord& r) { return r.best_accuracy(); }));
+        mean(g.each([](const RunRecord& r) { return r.best_score(); }));
   }
   row["target_s"] = seconds_to(g, target);
   row["kb_per_step"] =
@@ -139,29 +149,32 @@ Json make_row(const Group& g, const std::optional<double>& target) {
 }
 
 // What is measured against the plain dense run.
-void compare_with_dense(std::vector<Json>& rows) {
+void compare_with_dense(std::vector<Json>& rows, const ScoreKind& kind) {
   const auto dense =
       std::find_if(rows.begin(), rows.end(),
                    [](const Json& row) { return row["method"] == "dense"; });
   if (dense == rows.end()) return;
   const Json base = *dense;
   for (Json& row : rows) {
-    if (base["accuracy"].is_number() && row["accuracy"].is_number()) {
-      row["behind"] =
-          base["accuracy"].get<double>() - row["accuracy"].get<double>();
+    if (base[kind.name].is_number() && row[kind.name].is_number()) {
+      row["behind"] = behind(kind, base[kind.name].get<double>(),
+                             row[kind.name].get<double>());
     }
     row["step_speedup"] = ratio(base["step_ms"], row["step_ms"]);
     row["target_speedup"] = ratio(base["target_s"], row["target_s"]);
   }
 }
 
-std::optional<double> resolve(const Target& target,
+std::optional<double> resolve(const Target& target, const ScoreKind& kind,
                               const std::vector<Group>& groups) {
-  if (!target.below_dense) return target.percent / 100;
+  if (!target.below_dense) return target.number / kind.shown(1);
   for (const Group& g : groups) {
     if (g.cell->method != "dense" || !evaluated(g)) continue;
-    return mean(g.each([](const RunRecord& r) { return r.final_accuracy(); })) -
-           target.percent / 100;
+    const double dense =
+        mean(g.each([](const RunRecord& r) { return r.final_score(); }));
+    const double worse =
+        (kind.percent ? 1 : dense) * (kind.up ? -1 : 1) * target.number / 100;
+    return dense + worse;
   }
   return std::nullopt;
 }
@@ -172,7 +185,7 @@ std::string state_of(const RunRecord& run) {
   return run.begun ? "unfinished" : "not begun";
 }
 
-Json describe_run(const Cell& cell, const RunRecord& run,
+Json describe_run(const Cell& cell, const RunRecord& run, const ScoreKind& kind,
                   const std::optional<double>& target) {
   Json json = {{"method", cell.method},
                {"density", cell.density},
@@ -180,15 +193,15 @@ Json describe_run(const Cell& cell, const RunRecord& run,
                {"folder", cell.folder},
                {"state", state_of(run)},
                {"failure", run.failure},
-               {"accuracy", Json()},
+               {std::string(kind.name), Json()},
                {"best", Json()},
                {"target_s", Json()},
                {"step_ms", 1e3 * run.step_s},
                {"kb_per_step", run.bytes_per_step / 1e3},
                {"k_hat_over_k", run.k_hat_over_k}};
-  if (run.accuracies.empty()) return json;
-  json["accuracy"] = run.final_accuracy();
-  json["best"] = run.best_accuracy();
+  if (run.evaluations.empty()) return json;
+  json[kind.name] = run.final_score();
+  json["best"] = run.best_score();
   if (target) json["target_s"] = maybe(run.seconds_to(*target));
   return json;
 }
@@ -212,12 +225,14 @@ std::vector<std::string> make_notes(const std::vector<Cell>& cells,
                                     const std::vector<RunRecord>& runs,
                                     const std::optional<double>& target,
                                     const HowRun& how) {
+  const ScoreKind& kind = *score_of(runs);
   std::vector<std::string> notes = {job_line(cells[0].config)};
   notes.push_back(
-      target ? fmt::format("target: {:.2f} %", 100 * *target)
-             : "target: none (no finished dense run; --target ACCURACY)");
+      target ? fmt::format("target: {} {}", kind.label, kind.text(*target))
+             : "target: none (no finished dense run; --target NUMBER)");
   notes.push_back(
-      "final, best: mean over seeds; +-: half of what lies between the seeds; "
+      std::string(kind.label) +
+      " final, best: mean over seeds; +-: half of what lies between the seeds; "
       "to target: seconds in training steps until the mean reaches it; "
       "kB/step: sent per worker; ms/step: median; x: times faster than dense");
   if (how.grid.empty()) {
@@ -226,7 +241,7 @@ std::vector<std::string> make_notes(const std::vector<Cell>& cells,
         "looks for better ones");
   } else {
     notes.push_back(
-        fmt::format("recipe: the best final accuracy with the first seed, of "
+        fmt::format("recipe: the best final score with the first seed, of "
                     "{} (multiples of the method's own)",
                     how.grid));
   }
@@ -262,13 +277,14 @@ Target parse_target(const std::string& text) {
   target.below_dense = text.starts_with("dense-");
   const char* begin = text.data() + (target.below_dense ? 6 : 0);
   const char* last = text.data() + text.size();
-  const auto [end, error] = std::from_chars(begin, last, target.percent);
-  require(
-      error == std::errc() && end == last && target.percent >= 0 &&
-          target.percent <= 100,
-      "[compare] --target must be an accuracy in percent, as in 88.5, or so "
-      "much below dense, as in dense-0.5, got '",
-      text, "'");
+  const auto [end, error] = std::from_chars(begin, last, target.number);
+  require(error == std::errc() && end == last && target.number >= 0 &&
+              target.number <= 1e6 &&
+              (!target.below_dense || target.number <= 100),
+          "[compare] --target must be a score, as in 88.5 (accuracies in "
+          "percent), or so many percent worse than dense, as in dense-0.5, "
+          "got '",
+          text, "'");
   return target;
 }
 
@@ -277,20 +293,23 @@ Report make_report(const std::vector<Cell>& cells,
                    const HowRun& how) {
   Report report;
   const std::vector<Group> groups = group(cells, runs);
-  report.target = resolve(target, groups);
+  report.kind = score_of(runs);
+  report.target = resolve(target, *report.kind, groups);
   for (const Group& g : groups) {
-    report.rows.push_back(make_row(g, report.target));
+    report.rows.push_back(make_row(g, *report.kind, report.target));
   }
-  compare_with_dense(report.rows);
+  compare_with_dense(report.rows, *report.kind);
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    report.runs.push_back(describe_run(cells[i], runs[i], report.target));
+    report.runs.push_back(
+        describe_run(cells[i], runs[i], *report.kind, report.target));
   }
   report.notes = make_notes(cells, runs, report.target, how);
   return report;
 }
 
 std::string print_report(const Report& report) {
-  std::string text = print_rows(report.rows, columns(), Format::kTable);
+  std::string text =
+      print_rows(report.rows, columns(*report.kind), Format::kTable);
   for (const std::string& note : report.notes) text += note + "\n";
   return text;
 }
@@ -298,9 +317,11 @@ std::string print_report(const Report& report) {
 void write_report(const std::string& folder, const Report& report,
                   const std::vector<Cell>& cells,
                   const std::vector<RunRecord>& runs) {
-  std::string markdown = print_rows(report.rows, columns(), Format::kMarkdown);
+  std::string markdown =
+      print_rows(report.rows, columns(*report.kind), Format::kMarkdown);
   for (const std::string& note : report.notes) markdown += "\n" + note + "\n";
-  const Json all = {{"target", maybe(report.target)},
+  const Json all = {{"score", report.kind->name},
+                    {"target", maybe(report.target)},
                     {"rows", report.rows},
                     {"runs", report.runs},
                     {"notes", report.notes}};

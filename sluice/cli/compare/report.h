@@ -10,11 +10,12 @@
 
 namespace sluice {
 
-// The accuracy whose time is compared: "88.5" is a percentage, "dense-0.5" half
-// a percent below the mean of what dense came to.
+// The score whose time is compared: "88.5" is a number as people read it, a
+// percentage of accuracies; "dense-0.5" is so much worse than the mean of what
+// dense came to, in points of percentages, else in percent of dense's.
 struct Target {
   bool below_dense = true;
-  double percent = 0.5;
+  double number = 0.5;
 };
 // Throws std::invalid_argument for anything else.
 Target parse_target(const std::string& text);
@@ -22,7 +23,8 @@ Target parse_target(const std::string& text);
 struct Report {
   std::vector<nlohmann::ordered_json> rows;  // by method and density
   std::vector<nlohmann::ordered_json> runs;  // by cell
-  std::optional<double> target;              // a share; none without dense
+  const ScoreKind* kind = nullptr;           // the score that counts
+  std::optional<double> target;              // of it; none without dense
   std::vector<std::string> notes;
 };
 
@@ -41,7 +43,7 @@ Report make_report(const std::vector<Cell>& cells,
 std::string print_report(const Report& report);
 
 // table.txt, table.md, table.csv, table.json, loss-steps.svg, loss-time.svg
-// and accuracy-time.svg in `folder`. Throws std::runtime_error.
+// and SCORE-time.svg in `folder`. Throws std::runtime_error.
 void write_report(const std::string& folder, const Report& report,
                   const std::vector<Cell>& cells,
                   const std::vector<RunRecord>& runs);

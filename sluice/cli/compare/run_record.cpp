@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "sluice/cli/bench/bench.h"
@@ -60,8 +61,10 @@ class Reader {
   // It may stand between two windows.
   void read_evaluation(const MetricsLine& line) {
     const auto step = static_cast<double>(line.step);
-    run_.accuracies.push_back(
-        {step, seconds_ + (step - steps_) * last_step_s_, line.accuracy});
+    if (line.scores.empty()) return;
+    run_.kind = line.scores[0].kind;
+    run_.evaluations.push_back({step, seconds_ + (step - steps_) * last_step_s_,
+                                line.scores[0].value});
   }
 
   RunRecord& run_;
@@ -76,15 +79,24 @@ class Reader {
 
 }  // namespace
 
-double RunRecord::best_accuracy() const {
-  double best = 0;
-  for (const Accuracy& a : accuracies) best = std::max(best, a.accuracy);
+double RunRecord::best_score() const {
+  double best = std::numeric_limits<double>::quiet_NaN();
+  for (const Evaluated& e : evaluations) {
+    if (kind->better(e.score, best)) best = e.score;
+  }
   return best;
 }
 
+const ScoreKind* score_of(const std::vector<RunRecord>& runs) {
+  for (const RunRecord& run : runs) {
+    if (!run.evaluations.empty()) return run.kind;
+  }
+  return &score_kind("accuracy");
+}
+
 std::optional<double> RunRecord::seconds_to(double target) const {
-  for (const Accuracy& a : accuracies) {
-    if (a.accuracy >= target) return a.seconds;
+  for (const Evaluated& e : evaluations) {
+    if (!kind->better(target, e.score)) return e.seconds;
   }
   return std::nullopt;
 }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "sluice/run/score.h"
+
 // What the folder of a run says about it.
 
 namespace sluice {
@@ -16,10 +18,10 @@ struct RunRecord {
     double seconds = 0;
     double loss = 0;
   };
-  struct Accuracy {
+  struct Evaluated {
     double step = 0;
     double seconds = 0;
-    double accuracy = 0;
+    double score = 0;
   };
 
   bool begun = false;     // there is a run
@@ -28,18 +30,23 @@ struct RunRecord {
   nlohmann::ordered_json config;  // null if there is none
 
   std::vector<Loss> losses;  // one per window of steps that was logged
-  std::vector<Accuracy> accuracies;
+  // The score that counts, and what evaluations came to.
+  const ScoreKind* kind = &score_kind("accuracy");
+  std::vector<Evaluated> evaluations;
   double step_s = 0;  // the median over windows
   double bytes_per_step = 0;
   double density = 0;  // of what is sent
   double k_hat_over_k = 0;
   double wall_s = 0;  // roughly what it took, with everything
 
-  double final_accuracy() const { return accuracies.back().accuracy; }
-  double best_accuracy() const;
+  double final_score() const { return evaluations.back().score; }
+  double best_score() const;
   // When an evaluation first came to `target`.
   std::optional<double> seconds_to(double target) const;
 };
+
+// The score that counts in runs of one job.
+const ScoreKind* score_of(const std::vector<RunRecord>& runs);
 
 // Files that compare puts into a run folder beside those of the run.
 inline constexpr const char* kFailureFile = "failure.txt";

@@ -5,8 +5,8 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/plan/planner.h"
-#include "sluice/run/atomic_file.h"
 
 namespace sluice {
 namespace {

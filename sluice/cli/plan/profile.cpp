@@ -7,8 +7,8 @@
 #include "sluice/cli/bench/model_shapes.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/hand_profile.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
-#include "sluice/run/atomic_file.h"
 #include "sluice/sparsify/sparsifier.h"
 
 namespace sluice {

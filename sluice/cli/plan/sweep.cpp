@@ -10,9 +10,9 @@
 #include "sluice/cli/shared/plot.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/sparse_allreduce.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/plan/planner.h"
-#include "sluice/run/atomic_file.h"
 
 namespace sluice {
 namespace {

@@ -5,9 +5,9 @@
 
 namespace sluice {
 
-BatchFeed::BatchFeed(Loader& loader, const torch::Device& device,
+BatchFeed::BatchFeed(BatchSource& source, const torch::Device& device,
                      at::MemoryFormat format)
-    : loader_(loader), device_(device), format_(format) {}
+    : source_(source), device_(device), format_(format) {}
 
 BatchFeed::~BatchFeed() {
   try {
@@ -19,9 +19,9 @@ BatchFeed::~BatchFeed() {
 }
 
 void BatchFeed::seek(const Position& place) {
-  if ((next_ ? next_->place : loader_.position()) == place) return;
+  if ((next_ ? next_->place : source_.position()) == place) return;
   let_go(next_);
-  loader_.seek(place);
+  source_.seek(place);
 }
 
 Batch BatchFeed::next() {
@@ -34,8 +34,7 @@ Batch BatchFeed::next() {
     const c10::Stream here = streams.getStream(device_);
     used_->done->block(here);
     // They were made on another stream, whose allocator must know of this one.
-    used_->there.images.record_stream(here);
-    used_->there.labels.record_stream(here);
+    for (const torch::Tensor& t : used_->there.tensors) t.record_stream(here);
   }
   return std::exchange(used_->there, {});
 }
@@ -45,17 +44,17 @@ void BatchFeed::prefetch() {
   try {
     next_ = fetch();
   } catch (const std::exception&) {
-    // The loader stays where it is, so next() meets it again.
+    // The source stays where it is, so next() meets it again.
   }
 }
 
 BatchFeed::Moving BatchFeed::fetch() {
   Moving moving;
-  moving.place = loader_.position();
-  moving.host = loader_.next();
+  moving.place = source_.position();
+  moving.host = source_.next();
   if (device_.is_cpu()) {
     moving.there = moving.host;
-    moving.there.images = moving.host.images.contiguous(format_);
+    for (torch::Tensor& t : moving.there.tensors) t = formatted(t);
   } else {
     copy(moving);
   }
@@ -67,12 +66,17 @@ void BatchFeed::copy(Moving& moving) {
   if (!side_) side_ = streams.getStreamFromGlobalPool(device_);
   const c10::StreamGuard guard(*side_);
   // As they are: another order of dimensions is a matter for the device.
-  moving.there.images =
-      moving.host.images.to(device_, true).contiguous(format_);
-  moving.there.labels = moving.host.labels.to(device_, true);
+  for (const torch::Tensor& t : moving.host.tensors) {
+    moving.there.tensors.push_back(formatted(t.to(device_, true)));
+  }
+  moving.there.host = moving.host.host;
   moving.there.outcome = moving.host.outcome;
   moving.done.emplace(device_.type());
   moving.done->record(*side_);
+}
+
+torch::Tensor BatchFeed::formatted(const torch::Tensor& tensor) const {
+  return tensor.dim() == 4 ? tensor.contiguous(format_) : tensor;
 }
 
 void BatchFeed::let_go(std::optional<Moving>& moving) {

@@ -2,17 +2,17 @@
 
 #include <c10/core/Event.h>
 
-#include "sluice/torch/data/loader.h"
+#include "sluice/torch/data/batch.h"
 
 namespace sluice {
 
-// A loader's batches on a device, each copied there while the one before it is
+// Batches of a source on a device, each copied there while the one before it is
 // computed with, on a stream beside the computation.
 class BatchFeed {
  public:
-  // Images come in `format`. Keeps a reference to `loader`, which belongs to
-  // the feed from now on.
-  BatchFeed(Loader& loader, const torch::Device& device,
+  // Images, tensors of four dimensions, come in `format`. Keeps a reference to
+  // `source`, which belongs to the feed from now on.
+  BatchFeed(BatchSource& source, const torch::Device& device,
             at::MemoryFormat format);
   ~BatchFeed();
   BatchFeed(const BatchFeed&) = delete;
@@ -21,7 +21,7 @@ class BatchFeed {
   // Goes on with the batch of that place.
   void seek(const Position& place);
   // The batch of this place, for what the current stream does from now on; goes
-  // on to the next. Throws as Loader::next does.
+  // on to the next. Throws as BatchSource::next does.
   Batch next();
   // Begins with what next() will return. An error comes with its batch.
   void prefetch();
@@ -36,10 +36,11 @@ class BatchFeed {
 
   Moving fetch();
   void copy(Moving& moving);
+  torch::Tensor formatted(const torch::Tensor& tensor) const;
   // Memory of the host may be written again once a copy is done.
   static void let_go(std::optional<Moving>& moving);
 
-  Loader& loader_;
+  BatchSource& source_;
   torch::Device device_;
   at::MemoryFormat format_;
   std::optional<c10::Stream> side_;

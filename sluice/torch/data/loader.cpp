@@ -36,10 +36,10 @@ bool is_free(const torch::Tensor& tensor) {
 
 }  // namespace
 
-std::size_t data_threads(const Dataset& dataset, std::size_t asked,
-                         std::size_t workers, bool cores_are_idle) {
+std::size_t data_threads(bool slow, std::size_t asked, std::size_t workers,
+                         bool cores_are_idle) {
   if (asked > 0) return asked;
-  if (!dataset.is_slow() && !cores_are_idle) return 0;
+  if (!slow && !cores_are_idle) return 0;
   // More than the cores only take time from each other; eight feed a model of
   // some thousand images per second.
   constexpr std::size_t kMost = 8;
@@ -62,20 +62,20 @@ BatchQueue::BatchQueue(const Dataset& dataset, const LoaderOptions& options)
 Batch BatchQueue::make_room(std::int64_t count) {
   const auto found = std::find_if(
       handed_out_.begin(), handed_out_.end(), [&](const Batch& batch) {
-        return batch.labels.size(0) == count && is_free(batch.images) &&
-               is_free(batch.labels);
+        return batch.tensors[1].size(0) == count &&
+               std::all_of(batch.tensors.begin(), batch.tensors.end(), is_free);
       });
   if (found != handed_out_.end()) {
     Batch batch = std::move(*found);
     handed_out_.erase(found);
     return batch;
   }
-  const Input& input = dataset_.input();
+  const ImageInput& input = dataset_.input();
   Batch batch;
   const auto memory = torch::TensorOptions().pinned_memory(pinned_);
-  batch.images =
-      torch::empty({count, input.channels, input.height, input.width}, memory);
-  batch.labels = torch::empty({count}, memory.dtype(torch::kInt64));
+  batch.tensors = {
+      torch::empty({count, input.channels, input.height, input.width}, memory),
+      torch::empty({count}, memory.dtype(torch::kInt64))};
   return batch;
 }
 
@@ -83,8 +83,9 @@ void BatchQueue::push(std::vector<std::uint64_t> indices,
                       std::optional<std::uint64_t> key) {
   Waiting& next = waiting_.emplace_back();
   next.batch = make_room(static_cast<std::int64_t>(indices.size()));
-  Order order = {std::move(indices), key, next.batch.images.data_ptr<float>(),
-                 next.batch.labels.data_ptr<std::int64_t>()};
+  Order order = {std::move(indices), key,
+                 next.batch.tensors[0].data_ptr<float>(),
+                 next.batch.tensors[1].data_ptr<std::int64_t>()};
   if (maker_) {
     maker_->push(std::move(order));
   } else {

@@ -1,20 +1,14 @@
 #pragma once
 
-#include <torch/torch.h>
-
 #include <deque>
 
 #include "sluice/data/dataset.h"
-#include "sluice/data/sample_maker.h"
-#include "sluice/data/sampler.h"
+#include "sluice/torch/data/batch.h"
+
+// Batches of images: float, batch x channels x height x width; and their
+// labels: int64, batch.
 
 namespace sluice {
-
-struct Batch {
-  torch::Tensor images;  // float, batch x channels x height x width
-  torch::Tensor labels;  // int64, batch
-  BatchOutcome outcome{};
-};
 
 // Who makes batches. None of it changes what is in them.
 struct LoaderOptions {
@@ -26,10 +20,11 @@ struct LoaderOptions {
   bool pinned = false;
 };
 
-// The threads that `asked` (0: as many as pay) comes to in each of `workers`
-// processes on one machine, whose cores are idle if a device computes.
-std::size_t data_threads(const Dataset& dataset, std::size_t asked,
-                         std::size_t workers, bool cores_are_idle = false);
+// The threads that `asked` (0: as many as pay, none if samples are not `slow`
+// to make) comes to in each of `workers` processes on one machine, whose cores
+// are idle if a device computes.
+std::size_t data_threads(bool slow, std::size_t asked, std::size_t workers,
+                         bool cores_are_idle = false);
 
 // Batches on their way, in the order in which they were asked for.
 //
@@ -68,20 +63,19 @@ class BatchQueue {
 // Augmentation is a function of (seed, epoch, sample), so an image looks the
 // same in an epoch whatever the ranks, the batch, the number of threads and
 // the prefetch.
-class Loader {
+class Loader final : public BatchSource {
  public:
   // Keeps a reference to `dataset`.
   Loader(const Dataset& dataset, const SamplerOptions& options,
          const LoaderOptions& how = {});
 
-  std::uint64_t steps_per_epoch() const { return sampler_.steps_per_epoch(); }
-  // Of the batch that next() returns, not of those that are made ahead.
-  const Position& position() const { return position_; }
-  void seek(const Position& position);
-
-  // The batch of this step, in host memory; goes on to the next. Throws what
-  // the data set threw, and stays at this step then.
-  Batch next();
+  std::uint64_t steps_per_epoch() const override {
+    return sampler_.steps_per_epoch();
+  }
+  // Not of those that are made ahead.
+  const Position& position() const override { return position_; }
+  void seek(const Position& position) override;
+  Batch next() override;
 
  private:
   std::uint64_t seed_;

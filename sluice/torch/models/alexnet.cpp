@@ -26,8 +26,8 @@ torch::nn::Sequential convolutions(std::int64_t channels) {
 
 }  // namespace
 
-Alexnet::Alexnet(const Params& params, const Input& input)
-    : Model(init_uniform) {
+Alexnet::Alexnet(const Params& params, const ImageInput& input)
+    : ImageModel(init_uniform) {
   require(input.height >= 63 && input.width >= 63,
           "[model 'alexnet'] images must be at least 63 x 63, got ",
           input.height, " x ", input.width);

@@ -9,7 +9,7 @@ namespace sluice {
 // names of tensors: five convolutions, the first 11 x 11 of stride 4, pooling
 // to 6 x 6, two inner linear layers with dropout before them; init_uniform.
 // Images of 63 x 63 at least. 61,100,840 parameters on ImageNet.
-class Alexnet final : public Model {
+class Alexnet final : public ImageModel {
  public:
   static constexpr std::string_view kName = "alexnet";
   static constexpr std::string_view kSummary =
@@ -24,7 +24,7 @@ class Alexnet final : public Model {
         {"dropout", &p.dropout, "before every inner linear layer", 0, 0.99}};
   }
 
-  Alexnet(const Params& params, const Input& input);
+  Alexnet(const Params& params, const ImageInput& input);
   torch::Tensor forward(const torch::Tensor& images) override;
 
  private:

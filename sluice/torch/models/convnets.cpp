@@ -5,8 +5,8 @@
 
 namespace sluice {
 
-MnistNet::MnistNet(const Params& params, const Input& input)
-    : Model(init_uniform), dropout_(params.dropout) {
+MnistNet::MnistNet(const Params& params, const ImageInput& input)
+    : ImageModel(init_uniform), dropout_(params.dropout) {
   require(input.height >= 16 && input.width >= 16,
           "[model 'mnistnet'] images must be at least 16 x 16, got ",
           input.height, " x ", input.width);
@@ -30,8 +30,8 @@ torch::Tensor MnistNet::forward(const torch::Tensor& images) {
   return fc2_->forward(x);
 }
 
-Lenet::Lenet(const Params&, const Input& input)
-    : Model(init_uniform), padding_(padding_to_32("lenet", input)) {
+Lenet::Lenet(const Params&, const ImageInput& input)
+    : ImageModel(init_uniform), padding_(padding_to_32("lenet", input)) {
   conv1_ = register_module("conv1", Conv(input.channels, 6, 5));
   conv2_ = register_module("conv2", Conv(6, 16, 5));
   fc1_ = register_module("fc1", Linear(16 * 5 * 5, 120));

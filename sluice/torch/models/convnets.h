@@ -9,7 +9,7 @@ namespace sluice {
 // max-pooling, linear layers of 50 and the classes, dropout of one half after
 // the second convolution and the first linear layer; init_uniform. 21,840
 // parameters on MNIST. Images of 16 x 16 at least.
-class MnistNet final : public Model {
+class MnistNet final : public ImageModel {
  public:
   static constexpr std::string_view kName = "mnistnet";
   static constexpr std::string_view kSummary =
@@ -21,7 +21,7 @@ class MnistNet final : public Model {
     return {{"dropout", &p.dropout, "share that is dropped", 0, 0.99}};
   }
 
-  MnistNet(const Params& params, const Input& input);
+  MnistNet(const Params& params, const ImageInput& input);
   torch::Tensor forward(const torch::Tensor& images) override;
 
  private:
@@ -33,7 +33,7 @@ class MnistNet final : public Model {
 // LeNet-5 (LeCun et al. 1998) as it is built today: ReLU and max-pooling, full
 // connections from the first maps to the second; init_uniform. Images of 32 x
 // 32, or of 28 x 28, which are padded. 61,706 parameters on MNIST.
-class Lenet final : public Model {
+class Lenet final : public ImageModel {
  public:
   static constexpr std::string_view kName = "lenet";
   static constexpr std::string_view kSummary =
@@ -41,7 +41,7 @@ class Lenet final : public Model {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
-  Lenet(const Params&, const Input& input);
+  Lenet(const Params&, const ImageInput& input);
   torch::Tensor forward(const torch::Tensor& images) override;
 
  private:

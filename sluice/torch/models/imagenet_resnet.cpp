@@ -74,8 +74,8 @@ Residual bottleneck(std::int64_t inputs, std::int64_t width,
 }  // namespace
 
 ImagenetResnet::ImagenetResnet(const Variant& variant, const Params& params,
-                               const Input& input)
-    : Model(init_resnet), imagenet_(is_imagenet_form(params.form, input)) {
+                               const ImageInput& input)
+    : ImageModel(init_resnet), imagenet_(is_imagenet_form(params.form, input)) {
   conv1_ = register_module("conv1", imagenet_ ? conv(input.channels, 64, 7, 2)
                                               : conv(input.channels, 64, 3, 1));
   bn1_ = register_module("bn1", BatchNorm(64));

@@ -15,7 +15,7 @@ namespace sluice {
 // The stem is a 7 x 7 convolution of stride 2 and a max-pooling; in the form
 // for small images a 3 x 3 convolution alone. Tensors are named as in
 // torchvision; init_resnet. Images of any shape.
-class ImagenetResnet : public Model {
+class ImagenetResnet : public ImageModel {
  public:
   struct Params {
     std::string form = "auto";
@@ -34,7 +34,7 @@ class ImagenetResnet : public Model {
 
  protected:
   ImagenetResnet(const Variant& variant, const Params& params,
-                 const Input& input);
+                 const ImageInput& input);
 
  private:
   bool imagenet_;

@@ -22,6 +22,13 @@ void init_layers(torch::nn::Module& module, torch::Generator& generator,
       convolution(conv->weight, conv->bias, generator);
     } else if (auto* dense = layer->as<Linear>()) {
       linear(dense->weight, dense->bias, generator);
+    } else if (auto* embedding = layer->as<Embedding>()) {
+      linear(embedding->weight, {}, generator);
+    } else if (auto* lstm = layer->as<Lstm>()) {
+      const double bound = 1 / std::sqrt(static_cast<double>(lstm->width()));
+      for (auto& tensor : lstm->parameters(false)) {
+        tensor.uniform_(-bound, bound, generator);
+      }
     }
   }
 }
@@ -54,9 +61,11 @@ void draw_he(torch::Tensor weight, torch::Tensor bias,
   clear(bias);
 }
 
-void draw_small(torch::Tensor weight, torch::Tensor bias,
-                torch::Generator& generator) {
-  weight.normal_(0, 0.01, generator);
+// In hundredths.
+template <int Deviation>
+void draw_normal(torch::Tensor weight, torch::Tensor bias,
+                 torch::Generator& generator) {
+  weight.normal_(0, Deviation / 100.0, generator);
   clear(bias);
 }
 
@@ -81,11 +90,15 @@ void init_resnet(torch::nn::Module& module, torch::Generator& generator) {
 }
 
 void init_vgg(torch::nn::Module& module, torch::Generator& generator) {
-  init_layers(module, generator, draw_he<0>, draw_small);
+  init_layers(module, generator, draw_he<0>, draw_normal<1>);
 }
 
 void init_transformer(torch::nn::Module& module, torch::Generator& generator) {
   init_layers(module, generator, draw_transformer, draw_transformer);
+}
+
+void init_gpt2(torch::nn::Module& module, torch::Generator& generator) {
+  init_layers(module, generator, draw_normal<2>, draw_normal<2>);
 }
 
 void draw_truncated(torch::Tensor tensor, double deviation,

@@ -5,7 +5,8 @@
 namespace sluice {
 
 // How the parameters of all layers below a module are drawn; normalisation
-// layers get scale 1 and shift 0.
+// layers get scale 1 and shift 0, embeddings are drawn as linear layers without
+// bias, and recurrent layers uniform within +-1 / sqrt(width) as in PyTorch.
 using Init = void (*)(torch::nn::Module& module, torch::Generator& generator);
 
 // Weights and biases uniform within +-1 / sqrt(inputs of a unit), which is what
@@ -26,6 +27,9 @@ void init_vgg(torch::nn::Module& module, torch::Generator& generator);
 
 // All weights by draw_truncated of deviation 0.02, biases 0.
 void init_transformer(torch::nn::Module& module, torch::Generator& generator);
+
+// All weights normal with deviation 0.02, biases 0: GPT-2.
+void init_gpt2(torch::nn::Module& module, torch::Generator& generator);
 
 // Normal, cut at two deviations.
 void draw_truncated(torch::Tensor tensor, double deviation,

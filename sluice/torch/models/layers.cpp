@@ -4,25 +4,70 @@
 
 namespace sluice {
 
-ConvImpl::ConvImpl(std::int64_t inputs, std::int64_t outputs,
-                   std::int64_t kernel, const Options& options)
+ConvImpl::ConvImpl(std::int64_t inputs, std::int64_t outputs, Sides kernel,
+                   const Options& options)
     : options_(options) {
-  weight = register_parameter("weight",
-                              torch::empty({outputs, inputs, kernel, kernel}));
+  weight = register_parameter(
+      "weight", torch::empty({outputs, inputs, kernel.height, kernel.width}));
   if (options.bias) bias = register_parameter("bias", torch::empty({outputs}));
 }
 
 torch::Tensor ConvImpl::forward(const torch::Tensor& x) {
-  return torch::conv2d(x, weight, bias, options_.stride, options_.padding);
+  const auto [down, across] = options_.stride;
+  const auto [above, beside] = options_.padding;
+  return torch::conv2d(x, weight, bias, {down, across}, {above, beside});
 }
 
-LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs) {
+LinearImpl::LinearImpl(std::int64_t inputs, std::int64_t outputs,
+                       bool with_bias) {
   weight = register_parameter("weight", torch::empty({outputs, inputs}));
-  bias = register_parameter("bias", torch::empty({outputs}));
+  if (with_bias) bias = register_parameter("bias", torch::empty({outputs}));
 }
 
 torch::Tensor LinearImpl::forward(const torch::Tensor& x) {
   return torch::linear(x, weight, bias);
+}
+
+EmbeddingImpl::EmbeddingImpl(std::int64_t rows, std::int64_t width) {
+  weight = register_parameter("weight", torch::empty({rows, width}));
+}
+
+torch::Tensor EmbeddingImpl::forward(const torch::Tensor& tokens) {
+  return torch::embedding(weight, tokens);
+}
+
+LstmImpl::LstmImpl(std::int64_t inputs, std::int64_t width, std::int64_t layers)
+    : width_(width) {
+  const std::int64_t gates = 4 * width;
+  for (std::int64_t layer = 0; layer < layers; ++layer) {
+    const auto add = [&](const char* name, torch::Tensor tensor) {
+      return register_parameter(concat(name, "_l", layer), tensor);
+    };
+    const torch::Tensor from_input =
+        add("weight_ih", torch::empty({gates, layer == 0 ? inputs : width}));
+    const torch::Tensor from_hidden =
+        add("weight_hh", torch::empty({gates, width}));
+    tensors_.push_back({from_input, from_hidden,
+                        add("bias_ih", torch::empty({gates})),
+                        add("bias_hh", torch::empty({gates}))});
+  }
+}
+
+torch::Tensor LstmImpl::forward(const torch::Tensor& x, Carried& carried,
+                                std::size_t layer, bool batch_first) {
+  if (!carried.hidden.defined()) {
+    const std::int64_t batch = x.size(batch_first ? 0 : 1);
+    carried.hidden = torch::zeros({1, batch, width_}, x.options());
+    carried.cell = carried.hidden;
+  }
+  // Under autocast the last step may have left other types.
+  auto [y, hidden, cell] = at::lstm(
+      x, {carried.hidden.to(x.scalar_type()), carried.cell.to(x.scalar_type())},
+      tensors_[layer],
+      /*has_biases=*/true, /*num_layers=*/1, /*dropout=*/0.0, is_training(),
+      /*bidirectional=*/false, batch_first);
+  carried = {hidden, cell};
+  return y;
 }
 
 BatchNormImpl::BatchNormImpl(std::int64_t channels) {
@@ -55,13 +100,14 @@ void BatchNormImpl::reset() {
   num_batches_tracked.zero_();
 }
 
-LayerNormImpl::LayerNormImpl(std::int64_t width) {
+LayerNormImpl::LayerNormImpl(std::int64_t width, double epsilon)
+    : epsilon_(epsilon) {
   weight = register_parameter("weight", torch::empty({width}));
   bias = register_parameter("bias", torch::empty({width}));
 }
 
 torch::Tensor LayerNormImpl::forward(const torch::Tensor& x) {
-  return torch::layer_norm(x, {weight.size(0)}, weight, bias, /*eps=*/1e-6);
+  return torch::layer_norm(x, {weight.size(0)}, weight, bias, epsilon_);
 }
 
 void LayerNormImpl::reset() {

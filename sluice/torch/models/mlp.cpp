@@ -6,8 +6,8 @@
 namespace sluice {
 
 DenseModel::DenseModel(const std::vector<std::int64_t>& widths,
-                       const Input& input)
-    : Model(init_uniform) {
+                       const ImageInput& input)
+    : ImageModel(init_uniform) {
   std::int64_t inputs = input.pixels();
   const auto add = [&](std::int64_t outputs) {
     layers_.push_back(register_module(concat("fc", layers_.size() + 1),
@@ -26,7 +26,7 @@ torch::Tensor DenseModel::forward(const torch::Tensor& images) {
   return layers_.back()->forward(x);
 }
 
-Mlp::Mlp(const Params& params, const Input& input)
+Mlp::Mlp(const Params& params, const ImageInput& input)
     : DenseModel(parse_widths(kName, params.widths), input) {}
 
 }  // namespace sluice

@@ -10,13 +10,13 @@ namespace sluice {
 
 // Linear layers with ReLU between them, over the pixels of an image of any
 // shape; init_uniform.
-class DenseModel : public Model {
+class DenseModel : public ImageModel {
  public:
   torch::Tensor forward(const torch::Tensor& images) override;
 
  protected:
   // Layers of these widths, and one to the classes.
-  DenseModel(const std::vector<std::int64_t>& widths, const Input& input);
+  DenseModel(const std::vector<std::int64_t>& widths, const ImageInput& input);
 
  private:
   std::vector<Linear> layers_;
@@ -31,7 +31,7 @@ class Logistic final : public DenseModel {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
-  Logistic(const Params&, const Input& input) : DenseModel({}, input) {}
+  Logistic(const Params&, const ImageInput& input) : DenseModel({}, input) {}
 };
 
 // The papers' fcn5net, three layers despite its name; 199,210 parameters on
@@ -43,7 +43,8 @@ class Fcn5net final : public DenseModel {
   struct Params {};
   static ParamList list(Params&) { return {}; }
 
-  Fcn5net(const Params&, const Input& input) : DenseModel({200, 200}, input) {}
+  Fcn5net(const Params&, const ImageInput& input)
+      : DenseModel({200, 200}, input) {}
 };
 
 // 1,863,690 parameters on MNIST by default.
@@ -58,7 +59,7 @@ class Mlp final : public DenseModel {
     return {{"widths", &p.widths, "of the inner layers, joined by '-'"}};
   }
 
-  Mlp(const Params& params, const Input& input);
+  Mlp(const Params& params, const ImageInput& input);
 };
 
 }  // namespace sluice

@@ -45,8 +45,8 @@ TORCH_MODULE(Block);
 
 }  // namespace
 
-Resnet::Resnet(const Variant& variant, const Params&, const Input& input)
-    : Model(init_he) {
+Resnet::Resnet(const Variant& variant, const Params&, const ImageInput& input)
+    : ImageModel(init_he) {
   require(input.height >= 4 && input.width >= 4, "[model '", variant.name,
           "'] images must be at least 4 x 4, got ", input.height, " x ",
           input.width);

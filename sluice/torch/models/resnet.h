@@ -10,7 +10,7 @@ namespace sluice {
 // mean over what is left, one linear layer; 6n + 2 layers. Shortcuts have no
 // parameters (option A: every second pixel, new channels zero), convolutions no
 // bias; init_he. Images of any shape, 4 x 4 at least.
-class Resnet : public Model {
+class Resnet : public ImageModel {
  public:
   struct Params {};
   static ParamList list(Params&) { return {}; }
@@ -22,7 +22,7 @@ class Resnet : public Model {
   torch::Tensor forward(const torch::Tensor& images) override;
 
  protected:
-  Resnet(const Variant& variant, const Params&, const Input& input);
+  Resnet(const Variant& variant, const Params&, const ImageInput& input);
 
  private:
   Conv conv1_{nullptr};

@@ -7,7 +7,7 @@
 
 namespace sluice {
 
-std::int64_t padding_to_32(std::string_view model, const Input& input) {
+std::int64_t padding_to_32(std::string_view model, const ImageInput& input) {
   const bool square = input.height == input.width;
   require(square && (input.height == 28 || input.height == 32), "[model '",
           model, "'] images must be 28 x 28 or 32 x 32, got ", input.height,

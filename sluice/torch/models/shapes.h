@@ -17,14 +17,15 @@ inline const std::vector<std::string> kForms = {"auto", "imagenet", "cifar"};
 
 // Whether the choice is the ImageNet form; `auto` takes it for images of 64
 // pixels or more in height or width.
-inline bool is_imagenet_form(const std::string& choice, const Input& input) {
+inline bool is_imagenet_form(const std::string& choice,
+                             const ImageInput& input) {
   if (choice != "auto") return choice == "imagenet";
   return input.height >= 64 || input.width >= 64;
 }
 
 // What to pad each side of images by for a model that takes 32 x 32. Throws
 // std::invalid_argument unless they are 28 x 28 or 32 x 32.
-std::int64_t padding_to_32(std::string_view model, const Input& input);
+std::int64_t padding_to_32(std::string_view model, const ImageInput& input);
 
 // Zeros all around, which is the mean of normalised images.
 inline torch::Tensor pad(const torch::Tensor& images, std::int64_t by) {

@@ -26,8 +26,8 @@ torch::nn::Sequential convolutions(const std::array<int, 5>& stages,
 
 }  // namespace
 
-Vgg::Vgg(const Variant& variant, const Params& params, const Input& input)
-    : Model(is_imagenet_form(params.form, input) ? init_vgg : init_he),
+Vgg::Vgg(const Variant& variant, const Params& params, const ImageInput& input)
+    : ImageModel(is_imagenet_form(params.form, input) ? init_vgg : init_he),
       imagenet_(is_imagenet_form(params.form, input)) {
   const auto& [name, summary, stages] = variant;
   if (imagenet_) {

@@ -17,7 +17,7 @@ namespace sluice {
 // 32 x 32 at least. The form for small images, of 32 x 32, or of 28 x 28, which
 // are padded, has batch normalisation and one linear layer, called `fc`;
 // init_he. Inner layers (`widths`) make it the one of the ADTopk jobs.
-class Vgg : public Model {
+class Vgg : public ImageModel {
  public:
   struct Params {
     std::string form = "auto";
@@ -47,7 +47,7 @@ class Vgg : public Model {
   torch::Tensor forward(const torch::Tensor& images) override;
 
  protected:
-  Vgg(const Variant& variant, const Params& params, const Input& input);
+  Vgg(const Variant& variant, const Params& params, const ImageInput& input);
 
  private:
   torch::nn::Sequential inner_layers(std::int64_t inputs,

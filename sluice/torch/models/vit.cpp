@@ -64,7 +64,7 @@ class EncoderBlockImpl final : public torch::nn::Module {
 TORCH_MODULE(EncoderBlock);
 
 std::int64_t patch_side(std::string_view name, std::int64_t patch,
-                        const Input& input) {
+                        const ImageInput& input) {
   const std::int64_t side =
       patch > 0 ? patch : (is_imagenet_form("auto", input) ? 16 : 4);
   require(input.height % side == 0 && input.width % side == 0, "[model '", name,
@@ -77,9 +77,17 @@ std::int64_t patch_side(std::string_view name, std::int64_t patch,
 
 }  // namespace
 
-Vit::Vit(const Variant& size, const Params& params, const Input& input)
-    : Model(init_transformer) {
+Vit::Vit(const Variant& size, const Params& params, const ImageInput& input)
+    : ImageModel(init_transformer) {
   const std::int64_t side = patch_side(size.name, params.patch, input);
+  architecture_ = {.type = "vit",
+                   .width = size.width,
+                   .layers = size.depth,
+                   .heads = size.heads,
+                   .inner_width = 4 * size.width,
+                   .image_size = input.height,
+                   .patch_size = side,
+                   .epsilon = 1e-6};
   const std::int64_t tokens = 1 + input.height / side * (input.width / side);
   cls_token_ =
       register_parameter("cls_token", torch::empty({1, 1, size.width}));
@@ -111,7 +119,7 @@ torch::Tensor Vit::forward(const torch::Tensor& images) {
 void Vit::draw_parameters(torch::Generator& generator) {
   draw_truncated(cls_token_, 0.02, generator);
   draw_truncated(pos_embed_, 0.02, generator);
-  Model::draw_parameters(generator);
+  ImageModel::draw_parameters(generator);
 }
 
 }  // namespace sluice

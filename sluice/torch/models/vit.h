@@ -11,7 +11,7 @@ namespace sluice {
 // is what the head sees. Tensors are named as in timm (`blocks.0.attn.qkv`);
 // init_transformer, and the class token and positions like weights. Sides of
 // images must be multiples of the patch.
-class Vit : public Model {
+class Vit : public ImageModel {
  public:
   struct Params {
     std::int64_t patch = 0;
@@ -32,13 +32,15 @@ class Vit : public Model {
   };
 
   torch::Tensor forward(const torch::Tensor& images) override;
+  Architecture architecture() const override { return architecture_; }
 
  protected:
-  Vit(const Variant& size, const Params& params, const Input& input);
+  Vit(const Variant& size, const Params& params, const ImageInput& input);
 
  private:
   void draw_parameters(torch::Generator& generator) override;
 
+  Architecture architecture_;
   torch::Tensor cls_token_, pos_embed_;
   torch::nn::Sequential patches_{nullptr}, blocks_{nullptr};
   Dropout dropout_{nullptr};

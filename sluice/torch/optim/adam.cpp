@@ -1,6 +1,6 @@
 #include "sluice/torch/optim/adam.h"
 
-#include <cmath>
+#include "sluice/torch/optim/adam_step.h"
 
 namespace sluice {
 namespace {
@@ -15,33 +15,12 @@ ParamList list_adam(AdamParams& p) {
   };
 }
 
-using Tensors = std::vector<torch::Tensor>;
-
-// What both have in common: the means, and the step along them.
-void move(const Tensors& p, const Tensors& gradients,
-          const std::vector<Tensors>& kept, const AdamParams& params,
-          double rate) {
-  const auto& [count, mean, square] = std::tie(kept[0], kept[1], kept[2]);
-  std::vector<at::Scalar> roots;
-  std::vector<at::Scalar> rates;
-  for (const torch::Tensor& c : count) {
-    const auto steps = c.item<double>();
-    roots.emplace_back(std::sqrt(1 - std::pow(params.beta2, steps)));
-    rates.emplace_back(-rate / (1 - std::pow(params.beta1, steps)));
-  }
-  at::_foreach_mul_(mean, params.beta1);
-  at::_foreach_add_(mean, gradients, 1 - params.beta1);
-  at::_foreach_mul_(square, params.beta2);
-  at::_foreach_addcmul_(square, gradients, gradients, 1 - params.beta2);
-  Tensors root = at::_foreach_sqrt(square);
-  at::_foreach_div_(root, roots);
-  at::_foreach_add_(root, params.epsilon);
-  at::_foreach_addcdiv_(p, mean, root, rates);
-}
-
-// A step that is skipped does not count.
-void uncount(const Tensors& count, const torch::Tensor& skip) {
-  at::_foreach_sub_(count, Tensors(count.size(), skip.reshape({})));
+AdamStep step_of(const AdamParams& p, double rate, double decay) {
+  return {.rate = rate,
+          .beta1 = p.beta1,
+          .beta2 = p.beta2,
+          .epsilon = p.epsilon,
+          .weight_decay = decay};
 }
 
 }  // namespace
@@ -60,34 +39,17 @@ AdamW::AdamW(const Params& params, const NamedTensors& parameters)
       params_(params) {}
 
 void Adam::update(const Lists& lists, double rate) {
-  const auto& [p, gradients, kept, decay, skip] = lists;
-  at::_foreach_add_(kept[0], 1);
-  if (!lists.is_fused()) {
-    const auto d =
-        decay != 0 ? at::_foreach_add(gradients, p, decay) : gradients;
-    move(p, d, kept, params_, rate);
-    return;
-  }
-  at::_fused_adam_(p, gradients, kept[1], kept[2], {}, kept[0], rate,
-                   params_.beta1, params_.beta2, decay, params_.epsilon,
-                   /*amsgrad=*/false, /*maximize=*/false, {},
-                   skip.defined() ? std::optional(skip) : std::nullopt);
-  if (skip.defined()) uncount(kept[0], skip);
+  move_by_adam({lists.parameters, lists.gradients, lists.kept[0], lists.kept[1],
+                lists.kept[2], lists.skip},
+               step_of(params_, rate, lists.weight_decay));
 }
 
 void AdamW::update(const Lists& lists, double rate) {
-  const auto& [p, gradients, kept, decay, skip] = lists;
-  at::_foreach_add_(kept[0], 1);
-  if (!lists.is_fused()) {
-    if (decay != 0) at::_foreach_mul_(p, 1 - rate * decay);
-    move(p, gradients, kept, params_, rate);
-    return;
-  }
-  at::_fused_adamw_(p, gradients, kept[1], kept[2], {}, kept[0], rate,
-                    params_.beta1, params_.beta2, decay, params_.epsilon,
-                    /*amsgrad=*/false, /*maximize=*/false, {},
-                    skip.defined() ? std::optional(skip) : std::nullopt);
-  if (skip.defined()) uncount(kept[0], skip);
+  AdamStep step = step_of(params_, rate, lists.weight_decay);
+  step.decoupled = true;
+  move_by_adam({lists.parameters, lists.gradients, lists.kept[0], lists.kept[1],
+                lists.kept[2], lists.skip},
+               step);
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "sluice/core/registry.h"
+#include "sluice/torch/optim/clip.h"
 #include "sluice/torch/tensors.h"
 
 namespace sluice {
@@ -85,22 +86,5 @@ std::span<const OptimizerEntry> optimizers();
 // memory with the parameters, whose names must differ.
 std::unique_ptr<Optimizer> make_optimizer(std::string_view text,
                                           const NamedTensors& parameters);
-
-// The L2 norm of all gradients together.
-//
-// For gradients in host memory the sum runs in one order whatever the number
-// of threads, so ranks with equal gradients get equal bits.
-double gradient_norm(const NamedTensors& parameters);
-
-// Scales all gradients so that their norm is `most` if it is above; returns the
-// norm they had. A norm that is not finite scales nothing. Throws
-// std::invalid_argument unless `most` is above 0.
-double clip_gradients(const NamedTensors& parameters, double most);
-
-// The same on a device, without waiting for the norm.
-void clip_on_device(const NamedTensors& parameters, double most);
-
-// One float on the gradients' device: 0 if all of them are finite, else 1.
-torch::Tensor find_nonfinite(const NamedTensors& parameters);
 
 }  // namespace sluice

@@ -2,6 +2,8 @@
 #include <set>
 
 #include "sluice/torch/optim/adam.h"
+#include "sluice/torch/optim/bert_adam.h"
+#include "sluice/torch/optim/lamb.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/optim/sgd.h"
 
@@ -12,6 +14,8 @@ constexpr std::array kOptimizers = {
     registry_entry<Sgd, Optimizer, const NamedTensors&>(),
     registry_entry<Adam, Optimizer, const NamedTensors&>(),
     registry_entry<AdamW, Optimizer, const NamedTensors&>(),
+    registry_entry<BertAdam, Optimizer, const NamedTensors&>(),
+    registry_entry<Lamb, Optimizer, const NamedTensors&>(),
 };
 
 }  // namespace

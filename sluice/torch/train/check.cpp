@@ -4,6 +4,7 @@
 #include "sluice/feedback/feedback.h"
 #include "sluice/sync/bucket_sync.h"
 #include "sluice/torch/optim/optimizer.h"
+#include "sluice/torch/task/task.h"
 #include "sluice/torch/train/device.h"
 #include "sluice/torch/train/planned_model.h"
 #include "sluice/torch/train/trainer.h"
@@ -49,10 +50,8 @@ void check_training(const TrainConfig& given) {
   check_feedback(config.feedback);
   check_network(config.network);
   device_of(config, 0);
-  // The smaller part of it; names the files that are missing all the same.
-  const auto data =
-      make_dataset(config.dataset, {Split::kTest, config.data_dir});
-  const PlannedModel model = make_planned_model(config, data->input());
+  const auto task = make_task(config);
+  const PlannedModel model = make_planned_model(config, task->input());
   for (const Decision& decision : model.decisions) {
     for (const BucketPlan& bucket : decision.plan.buckets) {
       check_values(bucket);
@@ -64,7 +63,12 @@ void check_training(const TrainConfig& given) {
 
 std::vector<Description> model_descriptions() { return describe_all(models()); }
 std::vector<Description> dataset_descriptions() {
-  return describe_all(datasets());
+  std::vector<Description> all;
+  for (const TaskEntry& task : tasks()) {
+    const auto own = task.datasets();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
 }
 std::vector<Description> optimizer_descriptions() {
   return describe_all(optimizers());

@@ -5,7 +5,6 @@
 
 #include "sluice/core/ensure.h"
 #include "sluice/run/checkpoint_store.h"
-#include "sluice/run/rank_part.h"
 #include "sluice/torch/train/replicas.h"
 
 namespace sluice {
@@ -22,7 +21,7 @@ Origin origin_of(const Session& session) {
 }
 
 std::uint64_t write_model(const Session& session, const std::string& folder,
-                          double best_accuracy) {
+                          double best_score) {
   ModelFile file;
   file.run = session.run;
   file.progress = session.progress;
@@ -32,7 +31,7 @@ std::uint64_t write_model(const Session& session, const std::string& folder,
   file.config = session.config;
   file.plan = to_json(session.model.decisions, session.model.names);
   file.schedule = session.schedule->state();
-  file.best_accuracy = best_accuracy;
+  file.best_score = best_score;
   file.data = session.data;
   file.parameters = session.model.parameters;
   file.buffers = session.model.buffers;
@@ -40,15 +39,27 @@ std::uint64_t write_model(const Session& session, const std::string& folder,
   return write_model_file(model_file_path(folder), file);
 }
 
+RankState state_of(const Session& session) {
+  RankState state{session.sync->save(), {}};
+  for (const torch::Tensor& t : session.carried) {
+    const torch::Tensor values =
+        t.to(torch::kCPU, torch::kFloat32).contiguous();
+    const auto* first = values.data_ptr<float>();
+    state.carried.push_back(
+        {values.sizes().vec(), {first, first + values.numel()}});
+  }
+  return state;
+}
+
 Written write_parts(const Session& session, const std::string& folder,
-                    double best_accuracy) {
+                    double best_score) {
   Origin origin = origin_of(session);
   origin.rank = session.comm.rank();
   Written written;
   written.part = write_rank_part(rank_part_path(folder, origin.rank),
-                                 session.sync->save(), origin);
+                                 state_of(session), origin);
   if (session.is_first()) {
-    written.model = write_model(session, folder, best_accuracy);
+    written.model = write_model(session, folder, best_score);
   }
   return written;
 }
@@ -150,7 +161,7 @@ void load_saved_run(SavedRun& saved, Session& session) {
   copy_into("resume", file.buffers, session.model.buffers);
   session.optimizer->load_state(file.optimizer);
   session.schedule->load_state(file.schedule);
-  GradientSync::State& state = saved.kept;
+  RankState& state = saved.kept;
   const Decisions old = decisions_from_json(file.plan, session.model.names);
   const Plan& saved_by = decision_at(old, file.progress.done).plan;
   if (!(saved_by == session.model.plan)) {
@@ -158,6 +169,10 @@ void load_saved_run(SavedRun& saved, Session& session) {
     state.collectives.clear();
   }
   session.sync->load(state);
+  for (CarriedTensor& c : state.carried) {
+    session.carried.push_back(
+        torch::tensor(c.values).reshape(c.dims).to(session.device));
+  }
   state = {};
   file.parameters.clear();
   file.buffers.clear();
@@ -174,7 +189,7 @@ void abandon_others(SavedRun& saved, const Session& session) {
   }
 }
 
-std::string save_checkpoint(Session& session, double best_accuracy) {
+std::string save_checkpoint(Session& session, double best_score) {
   Communicator& comm = session.comm;
   const std::uint64_t step = session.progress.done;
   const CheckpointStore store(session.config.out,
@@ -193,7 +208,7 @@ std::string save_checkpoint(Session& session, double best_accuracy) {
     });
     Written written;
     on_all([&] {
-      written = write_parts(session, store.partial(step), best_accuracy);
+      written = write_parts(session, store.partial(step), best_score);
     });
     const auto all = gather_at_first(comm, "checkpoint", step,
                                      std::as_bytes(std::span(&written, 1)));

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "sluice/run/rank_part.h"
 #include "sluice/torch/train/session.h"
 
 // Checkpoints of a session. Calls of all ranks together.
@@ -14,7 +15,7 @@ namespace sluice {
 struct SavedRun {
   std::string folder;
   ModelFile model;
-  GradientSync::State kept;        // of this rank
+  RankState kept;                  // of this rank
   std::vector<std::string> notes;  // what people should know, on rank 0
 };
 
@@ -39,6 +40,6 @@ void abandon_others(SavedRun& saved, const Session& session);
 
 // Saves a session into its run folder. Returns the folder, on rank 0. Throws
 // AgreedError, naming the last good checkpoint, if a rank cannot write.
-std::string save_checkpoint(Session& session, double best_accuracy);
+std::string save_checkpoint(Session& session, double best_score);
 
 }  // namespace sluice

@@ -9,63 +9,49 @@
 namespace sluice {
 namespace {
 
-// Sums over the ranks in their order, so that all get the same.
-Evaluation sum_over_ranks(Communicator& comm, std::uint64_t step,
-                          const Evaluation& mine) {
-  const auto all = gather_at_first(comm, "evaluation", step,
-                                   std::as_bytes(std::span(&mine, 1)));
-  Evaluation sum;
-  for (const Bytes& bytes : all) {
-    Evaluation theirs;
-    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    sum.loss += theirs.loss;
-    sum.accuracy += theirs.accuracy;
-    sum.samples += theirs.samples;
-    sum.replaced += theirs.replaced;
+// What is added up, in one order.
+std::vector<double*> numbers_of(Evaluation& e) {
+  std::vector<double*> all = {&e.loss, &e.samples, &e.replaced};
+  for (Score& s : e.scores) {
+    all.push_back(&s.sum);
+    all.push_back(&s.weight);
   }
-  const auto packed = std::as_bytes(std::span(&sum, 1));
+  return all;
+}
+
+// Sums over the ranks in their order, so that all get the same.
+void sum_over_ranks(Communicator& comm, std::uint64_t step, Evaluation& mine) {
+  const std::vector<double*> numbers = numbers_of(mine);
+  std::vector<double> values;
+  for (const double* number : numbers) values.push_back(*number);
+  const auto all = gather_at_first(comm, "evaluation", step,
+                                   std::as_bytes(std::span(values)));
+  std::fill(values.begin(), values.end(), 0.0);
+  for (const Bytes& bytes : all) {
+    std::vector<double> theirs(values.size());
+    std::memcpy(theirs.data(), bytes.data(), bytes.size());
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] += theirs[i];
+  }
+  const auto packed = std::as_bytes(std::span(values));
   const Bytes sums = broadcast_first(comm, "evaluation", step,
                                      Bytes(packed.begin(), packed.end()));
-  std::memcpy(&sum, sums.data(), sizeof(sum));
-  return sum;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    std::memcpy(numbers[i], sums.data() + i * sizeof(double), sizeof(double));
+  }
 }
 
 }  // namespace
 
-torch::Tensor count_correct(const torch::Tensor& scores,
-                            const torch::Tensor& labels) {
-  return scores.argmax(1).eq(labels).sum();
-}
-
 Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
-                    const torch::Device& device, const Dataset& dataset,
+                    const torch::Device& device, const Task& task,
                     std::uint64_t batch, const LoaderOptions& how) {
   const torch::NoGradGuard no_gradients;
   model.eval();
-  const Partition part =
-      evaluation_partition(dataset.size(), comm.rank(), comm.size());
-  Evaluation mine;
-  // Read at the end, so that a device need not wait for the host.
-  torch::Tensor sums =
-      torch::zeros({2}, torch::dtype(torch::kFloat64).device(device));
-  EvaluationLoader loader(dataset, part, batch, how);
-  while (const auto samples = loader.next()) {
-    const torch::Tensor labels = samples->labels.to(device);
-    const torch::Tensor scores = model.forward(samples->images.to(device));
-    const torch::Tensor loss = torch::nn::functional::cross_entropy(
-        scores, labels,
-        torch::nn::functional::CrossEntropyFuncOptions().reduction(
-            torch::kSum));
-    sums += torch::stack({loss, count_correct(scores, labels)});
-    mine.samples += static_cast<double>(scores.size(0));
-    mine.replaced += static_cast<double>(samples->outcome.replaced);
-  }
+  Evaluation sum =
+      task.evaluate(model, device, {comm.rank(), comm.size(), batch, how});
   model.train();
-  mine.loss = sums[0].item<double>();
-  mine.accuracy = sums[1].item<double>();
-  Evaluation sum = sum_over_ranks(comm, step, mine);
+  sum_over_ranks(comm, step, sum);
   sum.loss /= sum.samples;
-  sum.accuracy /= sum.samples;
   return sum;
 }
 

@@ -2,21 +2,16 @@
 
 #include "sluice/comm/communicator.h"
 #include "sluice/run/metrics.h"
-#include "sluice/torch/data/loader.h"
-#include "sluice/torch/models/model.h"
+#include "sluice/torch/task/task.h"
 
 namespace sluice {
 
-// Loss and accuracy over a data set, each rank on its share; the same numbers
-// on all ranks. The model, which is on `device`, is in training mode
-// afterwards.
+// Loss and scores of a task, each rank on its share; the same numbers on all
+// ranks. The loss is the mean over samples. The model, which is on `device`, is
+// in training mode afterwards.
 Evaluation evaluate(Communicator& comm, std::uint64_t step, Model& model,
-                    const torch::Device& device, const Dataset& dataset,
+                    const torch::Device& device, const Task& task,
                     std::uint64_t batch, const LoaderOptions& how = {});
-
-// How many rows of `scores` are highest at their label: one int64.
-torch::Tensor count_correct(const torch::Tensor& scores,
-                            const torch::Tensor& labels);
 
 // Keeps what Autocast casts of weights, for as long as it lives: no longer than
 // the weights stay as they are.

@@ -27,7 +27,8 @@ void use_channels_last(const NamedTensors& parameters) {
 
 }  // namespace
 
-PlannedModel make_planned_model(const TrainConfig& asked, const Input& input,
+PlannedModel make_planned_model(const TrainConfig& asked,
+                                const ModelInput& input,
                                 const torch::Device& device,
                                 const PlanSite& site) {
   TrainConfig config = asked;

@@ -2,7 +2,6 @@
 
 #include <memory>
 
-#include "sluice/data/dataset.h"
 #include "sluice/torch/models/model.h"
 #include "sluice/torch/tensors.h"
 #include "sluice/torch/train/planning.h"
@@ -29,7 +28,8 @@ struct PlannedModel {
 };
 
 // Throws std::invalid_argument, or std::runtime_error for files.
-PlannedModel make_planned_model(const TrainConfig& config, const Input& input,
+PlannedModel make_planned_model(const TrainConfig& config,
+                                const ModelInput& input,
                                 const torch::Device& device = torch::kCPU,
                                 const PlanSite& site = {});
 

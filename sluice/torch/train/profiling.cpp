@@ -1,8 +1,8 @@
 #include "sluice/torch/train/profiling.h"
 
 #include "sluice/backend/clock.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
-#include "sluice/run/atomic_file.h"
 #include "sluice/run/machine.h"
 #include "sluice/sync/stage_costs.h"
 

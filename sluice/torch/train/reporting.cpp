@@ -30,14 +30,22 @@ Reporting::Reporting(Session& session, const RunLock& lock,
                      bool lines_to_stderr, const SavedRun* saved)
     : session_(session), lock_(lock) {
   if (saved != nullptr) {
-    summary_.best_accuracy = saved->model.best_accuracy;
+    summary_.best_score = saved->model.best_score;
     summary_.checkpoint = saved->folder;
+  }
+  const Task& task = *session.task;
+  summary_.unit = task.unit();
+  constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+  for (const std::string_view name : task.scores()) {
+    summary_.eval_scores.push_back({&score_kind(name), kUnknown});
   }
   if (!session.is_first()) return;
   write_setup();
-  metrics_ = std::make_unique<Metrics>(
-      Metrics::Options{session.config.out, session.progress.done, session.total,
-                       lines_to_stderr});
+  metrics_ = std::make_unique<Metrics>(Metrics::Options{
+      session.config.out, session.progress.done, session.total, lines_to_stderr,
+      task.training_score().empty() ? nullptr
+                                    : &score_kind(task.training_score()),
+      summary_.unit});
   say_what_begins();
   if (saved != nullptr) say_what_goes_on(*saved);
 }
@@ -77,6 +85,8 @@ void Reporting::say_what_begins() {
                  ? "dense"
                  : concat(s.config.sparsifier, " at ", s.config.density),
              "; ", s.config.out));
+  for (const std::string& note : s.task->notes()) say(note);
+  if (!s.imported.empty()) say(s.imported);
   if (!s.model.forecast.empty()) say(s.model.forecast);
   if (s.exchanges() && plans_live(s.config) && s.model.decisions.size() == 1) {
     say(concat("the first steps are measured, and --plan ", s.config.plan,
@@ -161,8 +171,11 @@ void Reporting::log() {
 
 void Reporting::evaluated(const Evaluation& result) {
   summary_.eval_loss = result.loss;
-  summary_.eval_accuracy = result.accuracy;
-  summary_.best_accuracy = std::fmax(summary_.best_accuracy, result.accuracy);
+  for (std::size_t i = 0; i < result.scores.size(); ++i) {
+    summary_.eval_scores[i].value = result.scores[i].value();
+  }
+  const auto& [kind, value] = summary_.eval_scores[0];
+  if (kind->better(value, summary_.best_score)) summary_.best_score = value;
   if (metrics_ == nullptr) return;
   try_to_write("metrics.jsonl", [&] { metrics_->evaluated(moment(), result); });
 }

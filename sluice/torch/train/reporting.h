@@ -40,7 +40,7 @@ class Reporting {
   void write_trace();
   TrainSummary finish(bool stopped);
 
-  double best_accuracy() const { return summary_.best_accuracy; }
+  double best_score() const { return summary_.best_score; }
 
  private:
   Moment moment() const;

@@ -77,24 +77,26 @@ void Session::set_threads(const ModelFile* saved) {
 }
 
 void Session::load_data() {
-  train = make_dataset(config.dataset, {Split::kTrain, config.data_dir});
-  test = make_dataset(config.dataset, {Split::kTest, config.data_dir});
+  task = make_task(config);
+  loading.threads = data_threads(task->is_slow(),
+                                 static_cast<std::size_t>(config.data_threads),
+                                 comm.local_size(), config.device != "cpu");
+  loading.pinned = config.device != "cpu";
+  loading.prefetch = static_cast<std::size_t>(config.prefetch);
+}
+
+void Session::make_batches() {
   SamplerOptions how;
   how.batch = static_cast<std::uint64_t>(config.batch_size);
   how.rank = comm.rank();
   how.ranks = comm.size();
   how.seed = static_cast<std::uint64_t>(config.seed);
-  loading.threads =
-      data_threads(*train, static_cast<std::size_t>(config.data_threads),
-                   comm.local_size(), config.device != "cpu");
-  loading.pinned = config.device != "cpu";
-  loading.prefetch = static_cast<std::size_t>(config.prefetch);
-  loader = std::make_unique<Loader>(*train, how, loading);
+  batches = task->training(*model.module, how, loading);
   const auto passes = static_cast<std::uint64_t>(config.accumulate);
-  require(loader->steps_per_epoch() >= passes, "[train] --accumulate must be ",
-          "at most the ", loader->steps_per_epoch(),
+  require(batches->steps_per_epoch() >= passes, "[train] --accumulate must be ",
+          "at most the ", batches->steps_per_epoch(),
           " batches of an epoch, got ", passes);
-  progress = progress.in(loader->steps_per_epoch() / passes);
+  progress = progress.in(batches->steps_per_epoch() / passes);
   const std::uint64_t end =
       static_cast<std::uint64_t>(config.epochs) * progress.steps_per_epoch;
   total = config.max_steps > 0
@@ -105,7 +107,7 @@ void Session::load_data() {
 // Files on disks of their own may differ, and then some samples would be taken
 // twice and others never.
 void Session::compare_data() {
-  data = mix64(train->fingerprint(), test->fingerprint());
+  data = task->fingerprint();
   const auto all = gather_at_first(comm, "comparison of data", progress.done,
                                    std::as_bytes(std::span(&data, 1)));
   std::string problem;
@@ -149,7 +151,7 @@ void Session::make_model(bool as_device, const std::string& recorded) {
                    : make_cpu_backend({threads, ""});
   if (on_gpu) host = make_cpu_backend({threads, ""});
   with_memory(device, [&] {
-    model = make_planned_model(config, train->input(), device, site());
+    model = make_planned_model(config, task->input(), device, site());
   });
   if (!recorded.empty()) {
     model.decisions = decisions_from_json(recorded, model.names);
@@ -160,7 +162,8 @@ void Session::make_model(bool as_device, const std::string& recorded) {
           std::ranges::all_of(model.decisions, [](const Decision& d) {
             return std::ranges::all_of(d.plan.buckets, &BucketPlan::dense);
           });
-  feed = std::make_unique<BatchFeed>(*loader, device, model.format);
+  make_batches();
+  feed = std::make_unique<BatchFeed>(*batches, device, model.format);
 }
 
 // Files of one name may differ from host to host.

@@ -8,6 +8,7 @@
 #include "sluice/sparsify/schedule.h"
 #include "sluice/torch/data/batch_feed.h"
 #include "sluice/torch/optim/optimizer.h"
+#include "sluice/torch/task/task.h"
 #include "sluice/torch/train/adapter.h"
 #include "sluice/torch/train/model_file.h"
 #include "sluice/torch/train/planned_model.h"
@@ -56,10 +57,9 @@ class Session {
   std::uint64_t threads = 1;
   std::uint64_t data = 0;               // fingerprint
   std::vector<std::size_t> machine_of;  // per rank; see SyncOptions
-  std::unique_ptr<Dataset> train;
-  std::unique_ptr<Dataset> test;
+  std::unique_ptr<Task> task;
   LoaderOptions loading;
-  std::unique_ptr<Loader> loader;
+  std::unique_ptr<BatchSource> batches;
   torch::Device device = torch::kCPU;
   bool beside = false;  // the device computes while the host does other things
   bool alone = false;   // nothing is exchanged: gradients stay on the device
@@ -69,6 +69,7 @@ class Session {
   }
   std::unique_ptr<BatchFeed> feed;
   PlannedModel model;
+  Task::Carried carried;  // from the last batch
   DensitySchedule density_schedule;
   Trace trace;
   std::unique_ptr<Backend> backend;
@@ -77,6 +78,7 @@ class Session {
   // that was asked for.
   std::unique_ptr<DeviceLink> link;
   std::string link_problem;
+  std::string imported;  // of --init, for people: what fitted
   // For people and summaries: "nccl", "mpi", or "" where no GPU exchanges.
   std::string_view gpu_link() const;
   std::unique_ptr<GradientSync> sync;
@@ -87,6 +89,7 @@ class Session {
  private:
   void set_threads(const ModelFile* saved);
   void load_data();
+  void make_batches();
   void compare_data();
   std::string recorded_decisions(const ModelFile* saved);
   void make_model(bool as_device, const std::string& recorded);

@@ -13,6 +13,7 @@
 #include "sluice/torch/train/live_plan.h"
 #include "sluice/torch/train/replicas.h"
 #include "sluice/torch/train/reporting.h"
+#include "sluice/torch/train/weights_import.h"
 
 namespace sluice {
 namespace {
@@ -41,8 +42,9 @@ std::unique_ptr<RunLock> begin_run(const TrainConfig& config,
 struct Outcome {
   std::uint64_t step = 0;  // counted from 1
   StepTotals totals;
-  // On a device that computes beside the host: the sum of losses, the correct
-  // samples, and whether the step was skipped; added to the totals once read.
+  // On a device that computes beside the host: the sums of losses and of the
+  // training score, and whether the step was skipped; added to the totals once
+  // read.
   torch::Tensor sums;
   std::optional<LateNumbers> late;
 };
@@ -119,6 +121,16 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
     });
     saved_at_ = progress_.done;
   }
+  if (!saved_ && !config_.init.empty()) {
+    // The others get theirs with the broadcast.
+    on_all([&] {
+      if (!session_.is_first()) return;
+      session_.at_files(config_.init, [&] {
+        session_.imported =
+            import_into(*session_.model.module, config_.model, config_.init);
+      });
+    });
+  }
   const OldRun old = options_.overwrite        ? OldRun::kReplace
                      : options_.resume.empty() ? OldRun::kRefuse
                                                : OldRun::kResume;
@@ -138,29 +150,28 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
 
 torch::Tensor Trainer::forward(const Batch& batch, Outcome& outcome) {
   const auto start = Clock::now();
-  torch::Tensor scores;
-  torch::Tensor loss;
+  Task::Loss made;
   {
     const Autocast autocast(config_.precision == "bf16",
                             session_.device.type());
-    scores = session_.model.module->forward(batch.images);
-    loss = torch::nn::functional::cross_entropy(scores, batch.labels);
+    made = session_.task->loss(*session_.model.module, batch, session_.carried);
   }
-  const auto samples = static_cast<double>(batch.labels.size(0));
-  const torch::Tensor correct = count_correct(scores.detach(), batch.labels);
-  outcome.totals.samples += samples;
+  const torch::Tensor mean = made.mean.detach();
+  const torch::Tensor score =
+      made.score.defined() ? made.score : torch::zeros_like(mean);
+  outcome.totals.samples += made.samples;
   if (session_.beside) {
     const torch::Tensor sums =
-        torch::stack({loss.detach().to(torch::kFloat64) * samples, correct});
+        torch::stack({mean.to(torch::kFloat64) * made.samples, score});
     outcome.sums = outcome.sums.defined() ? outcome.sums + sums : sums;
   } else {
-    const auto value = loss.item<double>();
-    outcome.totals.loss += samples * value;
-    outcome.totals.correct += correct.item<double>();
+    const auto value = mean.item<double>();
+    outcome.totals.loss += made.samples * value;
+    outcome.totals.score += score.item<double>();
     check_loss(value, outcome.step);
   }
   session_.record("forward", start);
-  return loss;
+  return made.mean;
 }
 
 void Trainer::check_loss(double loss, std::uint64_t step) {
@@ -182,7 +193,7 @@ void Trainer::note_replaced(const BatchOutcome& batch, StepTotals& window) {
   if (replaced_seen_) return;
   replaced_seen_ = true;
   std::fprintf(stderr,
-               "[train] an image cannot be read on rank %zu in step %llu, so "
+               "[train] a sample cannot be read on rank %zu in step %llu, so "
                "the next one takes its place (broken=skip); further ones are "
                "only counted: %s\n",
                session_.comm.rank(),
@@ -227,6 +238,7 @@ void Trainer::run_passes(Outcome& outcome) {
   BatchFeed& feed = *session_.feed;
   feed.seek({progress_.epoch(), progress_.step_in_epoch() * passes});
   session_.adapter->clear();
+  if (progress_.step_in_epoch() == 0) session_.carried.clear();
   const AutocastCache cast_once;
   for (std::uint64_t pass = 0; pass < passes; ++pass) {
     session_.model.module->seed_noise(
@@ -257,10 +269,12 @@ void Trainer::backward(const torch::Tensor& loss, bool last) {
 }
 
 void Trainer::clip(double most) {
+  const NamedTensors& parameters = session_.model.parameters;
+  const bool each = config_.clip_norm == "tensor";
   if (session_.beside) {
-    clip_on_device(session_.model.parameters, most);
+    (each ? clip_tensors_on_device : clip_on_device)(parameters, most);
   } else {
-    clip_gradients(session_.model.parameters, most);
+    (each ? clip_tensors : clip_gradients)(parameters, most);
   }
 }
 
@@ -298,7 +312,7 @@ void Trainer::settle(Outcome& outcome) {
   if (outcome.late) {
     const std::vector<double> numbers = outcome.late->get();
     totals.loss = numbers[0];
-    totals.correct = numbers[1];
+    totals.score = numbers[1];
     if (numbers.size() > 2 && numbers[2] != 0) totals.skipped = 1;
     check_loss(totals.mean_loss(), outcome.step);
   }
@@ -382,7 +396,7 @@ void Trainer::evaluate_now() {
   average_tensors(session_.comm, progress_.done, session_.model.buffers);
   const Evaluation result =
       evaluate(session_.comm, progress_.done, *session_.model.module,
-               session_.device, *session_.test, batch, session_.loading);
+               session_.device, *session_.task, batch, session_.loading);
   session_.schedule->observe(result.loss);
   reporting_->evaluated(result);
 }
@@ -392,7 +406,7 @@ void Trainer::save() {
   catch_up();
   check_folder();
   try {
-    reporting_->saved(save_checkpoint(session_, reporting_->best_accuracy()));
+    reporting_->saved(save_checkpoint(session_, reporting_->best_score()));
   } catch (const AgreedError&) {
     // The folder may have gone in the midst of it.
     check_folder();
@@ -419,7 +433,7 @@ void Trainer::rescue() {
         open_run_folder(session_.comm, config_, OldRun::kRefuse, lock_);
     agree(session_.comm, "rescue", progress_.done,
           problem_of([&] { reporting_->write_setup(); }));
-    save_checkpoint(session_, reporting_->best_accuracy());
+    save_checkpoint(session_, reporting_->best_score());
   } catch (const AgreedError& e) {
     throw AgreedError(
         concat(what, "; it could not be saved elsewhere: ", e.what()), 0);

@@ -1,4 +1,4 @@
-#include "sluice/run/atomic_file.h"
+#include "sluice/core/atomic_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>

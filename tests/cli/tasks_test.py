@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Tests of training on texts, and of models that come and go.
+
+Run as: python3 tests/cli/tasks_test.py PATH_TO_SLUICE [unittest options]
+"""
+
+import json
+import math
+import random
+import subprocess
+
+from harness import SLUICE, RunTest, main
+
+LSTM = "lstm:hidden=24,dropout=0.2"
+GPT2 = "gpt2:layers=1,width=32,heads=2,context=32"
+# Of one thread each, and by a plan that nothing changes: bits can be compared.
+FIXED = ("--engine", "threads", "--threads", 1, "--plan", "size=1M", "--density", 0.1)
+
+
+class TaskTest(RunTest):
+    def setUp(self):
+        super().setUp()
+        self.text = self.folder / "book"
+        self.text.mkdir()
+        source = random.Random(5)
+        words = [f"word{source.randrange(40)}" for _ in range(12000)]
+        lines = [" ".join(words[i:i + 12]) for i in range(0, len(words), 12)]
+        (self.text / "text.txt").write_text("\n".join(lines) + "\n")
+
+    def train(self, *args):
+        done = self.run_program(*FIXED, "--data-dir", self.text, *args)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout + done.stderr
+
+    def other(self, *args, rc=0):
+        done = subprocess.run([SLUICE, *map(str, args)], cwd=self.folder, capture_output=True, text=True,
+                              timeout=80, check=False)
+        self.assertEqual(done.returncode, rc, done.stderr)
+        return done.stdout if rc == 0 else done.stderr
+
+    def summary(self, run):
+        return json.loads((self.folder / run / "summary.json").read_text())
+
+
+class Language(TaskTest):
+    DATA = ("--dataset", "text:file=text.txt", "--length", 10, "--batch-size", 4)
+
+    def test_learns_and_tells_perplexity(self):
+        text = self.train("--model", LSTM, *self.DATA, "--workers", 2, "--epochs", 1, "--out", "a")
+        self.assertIn("tokens/s", text)
+        self.assertIn("perplexity", text)
+        done = self.summary("a")
+        self.assertAlmostEqual(done["eval_perplexity"], math.exp(done["eval_loss"]), delta=0.01)
+        # 40 words and the end of a line.
+        self.assertLess(done["eval_perplexity"], 45)
+        lines = [json.loads(line) for line in (self.folder / "a" / "metrics.jsonl").read_text().splitlines()]
+        self.assertTrue(all("perplexity" in line for line in lines))
+
+    def test_a_resumed_run_carries_the_state(self):
+        job = ("--model", LSTM, *self.DATA, "--workers", 2, "--eval-every", 0, "--lr-schedule", "constant")
+        self.train(*job, "--max-steps", 12, "--out", "through")
+        self.train(*job, "--max-steps", 7, "--out", "halves")
+        self.train("--resume", "halves", *job, "--max-steps", 12, "--out", "halves")
+        self.assertEqual(self.summary("halves")["weights"], self.summary("through")["weights"])
+
+    def test_any_ranks_evaluate_every_token_once(self):
+        for model in (LSTM, GPT2):
+            self.train("--model", model, *self.DATA, "--workers", 3, "--max-steps", 8, "--out", "a", "--overwrite")
+            one = json.loads(self.other("evaluate", "a", "--json"))
+            self.assertAlmostEqual(one["loss"], self.summary("a")["eval_loss"], delta=1e-5)
+
+    def test_bytes_are_scored_by_bits(self):
+        self.train("--model", GPT2, "--dataset", "text:file=text.txt,tokens=byte", "--length", 16, "--workers", 1,
+                   "--max-steps", 20, "--out", "a")
+        done = self.summary("a")
+        self.assertAlmostEqual(done["eval_bits_per_byte"], done["eval_loss"] / math.log(2), delta=1e-4)
+        self.assertLess(done["eval_bits_per_byte"], 8)
+
+    def test_says_what_does_not_fit(self):
+        self.fails(*FIXED, "--data-dir", self.text, "--model", "resnet20", *self.DATA, "--out", "a",
+                   says="model 'resnet20'] takes images")
+        self.fails(*FIXED, "--data-dir", self.text, "--model", GPT2, "--dataset", "text:file=text.txt", "--length",
+                   33, "--out", "a", says="33")
+        self.fails(*FIXED, "--data-dir", self.text, "--model", LSTM, "--dataset", "text:file=text.txt", "--length", 10,
+                   "--batch-size", 5000, "--out", "a", says="too short")
+
+
+class ComeAndGo(TaskTest):
+    DATA = Language.DATA
+
+    def test_a_run_leaves_and_comes_back(self):
+        for model in (LSTM, GPT2):
+            self.train("--model", model, *self.DATA, "--workers", 1, "--max-steps", 8, "--out", "a", "--overwrite")
+            self.other("export", "a", "--to", "out/model.safetensors")
+            config = json.loads((self.folder / "out" / "config.json").read_text())
+            self.assertEqual(config.get("model_type"), "gpt2" if model == GPT2 else None)
+            where = ("--data-dir", self.text, *self.DATA)
+            told = json.loads(self.other("evaluate", "out/model.safetensors", "--model", model, *where, "--json"))
+            self.assertAlmostEqual(told["loss"], self.summary("a")["eval_loss"], delta=1e-6)
+            text = self.train("--model", model, *self.DATA, "--workers", 2, "--max-steps", 1, "--lr", 1e-9,
+                              "--init", "out/model.safetensors", "--out", "b", "--overwrite")
+            self.assertAlmostEqual(self.summary("b")["eval_loss"], told["loss"], delta=1e-4, msg=text)
+
+    def test_refuses_what_is_no_model(self):
+        (self.folder / "x.safetensors").write_bytes(b"\xff" * 64)
+        job = ("--model", LSTM, *self.DATA, "--data-dir", self.text)
+        self.fails(*FIXED, *job, "--init", "x.safetensors", "--out", "a", says="x.safetensors")
+        self.assertIn("--model and --dataset", self.other("evaluate", "x.safetensors", rc=1))
+        self.assertIn(".safetensors", self.other("export", "a", "--to", "x.bin", rc=1))
+
+
+if __name__ == "__main__":
+    main()
