@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Tests of training on texts, and of models that come and go.
+"""Tests of training on texts, questions and speech, and of models that come and go.
 
 Run as: python3 tests/cli/tasks_test.py PATH_TO_SLUICE [unittest options]
 """
 
+import array
 import json
 import math
 import random
@@ -83,6 +84,90 @@ class Language(TaskTest):
                    33, "--out", "a", says="33")
         self.fails(*FIXED, "--data-dir", self.text, "--model", LSTM, "--dataset", "text:file=text.txt", "--length", 10,
                    "--batch-size", 5000, "--out", "a", says="too short")
+
+
+class Questions(TaskTest):
+    MODEL = ("--model", "bert-base:layers=1,width=16,heads=2,dropout=0", "--dataset", "squad:stride=8,query=8",
+             "--length", 32, "--batch-size", 4, "--data-dir", "asked")
+
+    def setUp(self):
+        super().setUp()
+        folder = self.folder / "asked"
+        folder.mkdir()
+        names = ["anna", "otto", "hannah", "bob"]
+        words = ["who", "has", "the", "hat", "?", "."]
+        (folder / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *names, *words]))
+        source = random.Random(3)
+
+        def ask(count, part):
+            paragraphs = []
+            for i in range(count):
+                name = source.choice(names)
+                context = f"the hat . the hat . {name} has the hat ."
+                answer = {"text": name, "answer_start": context.index(name)}
+                paragraphs.append({"context": context, "qas": [
+                    {"id": f"{part}{i}", "question": "who has the hat ?", "answers": [answer]}]})
+            return {"version": "1.1", "data": [{"title": part, "paragraphs": paragraphs}]}
+
+        (folder / "train-v1.1.json").write_text(json.dumps(ask(60, "train")))
+        (folder / "dev-v1.1.json").write_text(json.dumps(ask(11, "dev")))
+
+    def test_learns_where_the_answer_stands(self):
+        text = self.train(*self.MODEL, "--workers", 2, "--max-steps", 60, "--lr", 0.01, "--out", "a")
+        self.assertIn("windows/s", text)
+        done = self.summary("a")
+        self.assertGreater(done["eval_f1"], 0.9)
+        self.assertGreater(done["eval_exact_match"], 0.9)
+
+    def test_any_ranks_ask_every_question_once(self):
+        self.train(*self.MODEL, "--workers", 3, "--max-steps", 4, "--out", "a")
+        one = json.loads(self.other("evaluate", "a", "--json"))
+        for score in ("loss", "f1", "exact_match"):
+            self.assertAlmostEqual(one[score], self.summary("a")["eval_" + score], delta=1e-5)
+
+    def test_says_which_files_it_wants(self):
+        without = [a for a in self.MODEL if a not in ("--data-dir", "asked")]
+        self.fails(*FIXED, *without, "--out", "a", says="train-v1.1.json")
+        (self.folder / "asked" / "dev-v1.1.json").write_text("{")
+        self.fails(*FIXED, *self.MODEL, "--out", "a", says="dev-v1.1.json")
+
+
+class Speech(TaskTest):
+    MODEL = ("--model", "deepspeech:width=16,layers=1", "--dataset", "an4:cache=none", "--batch-size", 2, "--data-dir",
+             "said", "--lr", 1e-3)
+
+    def setUp(self):
+        super().setUp()
+        folder = self.folder / "said"
+        folder.mkdir()
+        source = random.Random(4)
+        for part, count in (("train", 8), ("val", 5)):
+            lines = []
+            for i in range(count):
+                samples = array.array("h", [source.randrange(-9000, 9000) for _ in range(12000 + 900 * i)])
+                (folder / f"{part}{i}.raw").write_bytes(samples.tobytes())
+                (folder / f"{part}{i}.txt").write_text(source.choice(["YES", "NO", "GO ON"]))
+                lines.append(f"{part}{i}.raw,{part}{i}.txt")
+            (folder / f"an4_{part}_manifest.csv").write_text("\n".join(lines) + "\n")
+
+    def test_trains_and_tells_four_rates(self):
+        text = self.train(*self.MODEL, "--workers", 2, "--max-steps", 4, "--out", "a")
+        self.assertIn("clips/s", text)
+        done = self.summary("a")
+        for score in ("wer", "cer", "corpus_wer", "corpus_cer"):
+            self.assertGreaterEqual(done["eval_" + score], 0)
+        one = json.loads(self.other("evaluate", "a", "--json"))
+        for score in ("loss", "wer", "corpus_cer"):
+            self.assertAlmostEqual(one[score], done["eval_" + score], delta=1e-4 * (1 + one[score]))
+
+    def test_names_what_cannot_be_fitted(self):
+        (self.folder / "said" / "train0.txt").write_text("YES " * 40)
+        self.fails(*FIXED, *self.MODEL, "--out", "a", says=("train0.raw", "frames"))
+        (self.folder / "said" / "train0.txt").write_text("Ja, bitte: 3 \u00c4pfel")
+        self.fails(*FIXED, *self.MODEL, "--out", "a", says="train0")
+        (self.folder / "said" / "train0.txt").write_text("YES")
+        (self.folder / "said" / "train0.raw").write_bytes(b"")
+        self.fails(*FIXED, *self.MODEL, "--out", "a", says="train0.raw")
 
 
 class ComeAndGo(TaskTest):
