@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/half.h"
 #include "sluice/core/input_file.h"
-#include "sluice/core/atomic_file.h"
 #include "sluice/weights/export.h"
 #include "sluice/weights/import.h"
 #include "sluice/weights/safetensors.h"
