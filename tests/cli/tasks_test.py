@@ -170,6 +170,23 @@ class Speech(TaskTest):
         self.fails(*FIXED, *self.MODEL, "--out", "a", says="train0.raw")
 
 
+class Compare(TaskTest):
+    COMMAND = "compare"
+
+    def test_less_perplexity_is_better(self):
+        done = self.run_program("--out", "c", "--methods", "dense,topk", "--densities", 0.1, "--", *FIXED[:-2],
+                                "--model", LSTM, *Language.DATA, "--data-dir", self.text, "--workers", 2, "--max-steps",
+                                40, "--eval-every", 20)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        table = json.loads((self.folder / "c" / "table.json").read_text())
+        self.assertEqual(table["score"], "perplexity")
+        dense, topk = table["rows"]
+        self.assertAlmostEqual(table["target"], dense["perplexity"] * 1.005)
+        self.assertAlmostEqual(topk["behind"], topk["perplexity"] / dense["perplexity"] - 1)
+        self.assertLessEqual(dense["best"], dense["perplexity"])
+        self.assertTrue((self.folder / "c" / "perplexity-time.svg").exists())
+
+
 class ComeAndGo(TaskTest):
     DATA = Language.DATA
 
@@ -182,9 +199,17 @@ class ComeAndGo(TaskTest):
             where = ("--data-dir", self.text, *self.DATA)
             told = json.loads(self.other("evaluate", "out/model.safetensors", "--model", model, *where, "--json"))
             self.assertAlmostEqual(told["loss"], self.summary("a")["eval_loss"], delta=1e-6)
+            # A folder as Hugging Face's, where a model has such a form.
             text = self.train("--model", model, *self.DATA, "--workers", 2, "--max-steps", 1, "--lr", 1e-9,
-                              "--init", "out/model.safetensors", "--out", "b", "--overwrite")
+                              "--init", "out" if model == GPT2 else "out/model.safetensors", "--out", "b",
+                              "--overwrite")
             self.assertAlmostEqual(self.summary("b")["eval_loss"], told["loss"], delta=1e-4, msg=text)
+
+    def test_refuses_other_heads_than_those_of_the_file(self):
+        self.train("--model", GPT2, *self.DATA, "--workers", 1, "--max-steps", 1, "--out", "a")
+        self.other("export", "a", "--to", "out/model.safetensors")
+        self.fails(*FIXED, "--model", GPT2.replace("heads=2", "heads=4"), *self.DATA, "--data-dir", self.text,
+                   "--init", "out", "--out", "b", says="n_head is 2, the model has 4")
 
     def test_refuses_what_is_no_model(self):
         (self.folder / "x.safetensors").write_bytes(b"\xff" * 64)

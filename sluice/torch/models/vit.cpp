@@ -35,12 +35,12 @@ TORCH_MODULE(Attention);
 
 class EncoderBlockImpl final : public torch::nn::Module {
  public:
-  EncoderBlockImpl(std::int64_t width, std::int64_t heads,
+  EncoderBlockImpl(std::int64_t width, std::int64_t heads, double eps,
                    const Dropout& dropout)
       : dropout_(dropout) {
-    norm1_ = register_module("norm1", LayerNorm(width));
+    norm1_ = register_module("norm1", LayerNorm(width, eps));
     attn_ = register_module("attn", Attention(width, heads));
-    norm2_ = register_module("norm2", LayerNorm(width));
+    norm2_ = register_module("norm2", LayerNorm(width, eps));
     torch::nn::Sequential mlp;
     mlp->push_back("fc1", Linear(width, 4 * width));
     mlp->push_back("act", torch::nn::GELU());
@@ -87,7 +87,7 @@ Vit::Vit(const Variant& size, const Params& params, const ImageInput& input)
                    .inner_width = 4 * size.width,
                    .image_size = input.height,
                    .patch_size = side,
-                   .epsilon = 1e-6};
+                   .epsilon = params.eps};
   const std::int64_t tokens = 1 + input.height / side * (input.width / side);
   cls_token_ =
       register_parameter("cls_token", torch::empty({1, 1, size.width}));
@@ -100,10 +100,11 @@ Vit::Vit(const Variant& size, const Params& params, const ImageInput& input)
   dropout_ = register_module("dropout", Dropout(params.dropout, noise()));
   torch::nn::Sequential blocks;
   for (std::int64_t i = 0; i < size.depth; ++i) {
-    blocks->push_back(EncoderBlock(size.width, size.heads, dropout_));
+    blocks->push_back(
+        EncoderBlock(size.width, size.heads, params.eps, dropout_));
   }
   blocks_ = register_module("blocks", blocks);
-  norm_ = register_module("norm", LayerNorm(size.width));
+  norm_ = register_module("norm", LayerNorm(size.width, params.eps));
   head_ = register_module("head", Linear(size.width, input.classes));
 }
 

@@ -16,14 +16,17 @@ class Vit : public ImageModel {
   struct Params {
     std::int64_t patch = 0;
     double dropout = 0;
+    double eps = 1e-6;
   };
   static ParamList list(Params& p) {
-    return {
-        {"patch", &p.patch,
-         "side of a patch in pixels; 0: 16, or 4 on images under 64 x 64", 0,
-         1024},
-        {"dropout", &p.dropout,
-         "after positions, attention and linear layers of blocks", 0, 0.99}};
+    return {{"patch", &p.patch,
+             "side of a patch in pixels; 0: 16, or 4 on images under 64 x 64",
+             0, 1024},
+            {"dropout", &p.dropout,
+             "after positions, attention and linear layers of blocks", 0, 0.99},
+            {"eps", &p.eps,
+             "epsilon of normalisation: timm's; 1e-12 in files of Hugging Face",
+             0, 1}};
   }
 
   struct Variant {

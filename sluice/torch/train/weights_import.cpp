@@ -1,5 +1,6 @@
 #include "sluice/torch/train/weights_import.h"
 
+#include "sluice/core/ensure.h"
 #include "sluice/weights/import.h"
 
 namespace sluice {
@@ -20,6 +21,28 @@ NamedTensors weights_of(const Model& model) {
   return all;
 }
 
+namespace {
+
+// What shapes do not tell: with other heads or another epsilon, the same
+// weights are another model.
+void check_config(const Model& model, const Weights& weights) {
+  const Architecture own = model.architecture();
+  if (!weights.config || own.type.empty()) return;
+  ModelConfig config;
+  config.model_type = own.type;
+  config.heads = own.heads;
+  config.norm_epsilon = own.epsilon;
+  std::string found;
+  for (const std::string& line : disagreements(*weights.config, config)) {
+    found += (found.empty() ? "" : "; ") + line;
+  }
+  ensure(found.empty(), "[weights] '", weights.path,
+         "' must be of the same model, but its config.json says: ", found,
+         "; give --model the same numbers, as in vit-base:eps=1e-12");
+}
+
+}  // namespace
+
 std::string import_into(Model& model, std::string_view spec,
                         const std::string& path) {
   const torch::NoGradGuard no_gradients;
@@ -29,6 +52,7 @@ std::string import_into(Model& model, std::string_view spec,
     specs.push_back({t.name, t.tensor.sizes().vec()});
   }
   const Weights weights = open_weights(path);
+  check_config(model, weights);
   const ImportPlan plan = plan_import(weight_kind(spec), specs, weights);
   plan.report.require_body();
   for (const Assignment& a : plan.assignments) {
