@@ -146,11 +146,6 @@ std::string own_name(const std::string& path) {
   return concat(path, ".", getpid(), ".", thread);
 }
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 }  // namespace
 
 std::uint64_t content_hash(std::span<const std::byte> bytes,
@@ -193,13 +188,6 @@ void write_clips(const std::string& path, std::uint64_t key,
 std::unique_ptr<ClipStore> open_clips(const std::string& path,
                                       std::uint64_t key) {
   return std::make_unique<FileClips>(path, key);
-}
-
-std::string cache_folder() {
-  const std::string given = variable("XDG_CACHE_HOME");
-  if (!given.empty()) return given + "/sluice";
-  const std::string home = variable("HOME");
-  return home.empty() ? "" : home + "/.cache/sluice";
 }
 
 }  // namespace sluice

@@ -45,8 +45,4 @@ void write_clips(const std::string& path, std::uint64_t key,
 std::unique_ptr<ClipStore> open_clips(const std::string& path,
                                       std::uint64_t key);
 
-// Where prepared audio is kept: $XDG_CACHE_HOME/sluice, or ~/.cache/sluice;
-// empty if neither variable is set.
-std::string cache_folder();
-
 }  // namespace sluice

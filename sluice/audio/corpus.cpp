@@ -15,6 +15,7 @@
 #include "sluice/core/ensure.h"
 #include "sluice/core/hash.h"
 #include "sluice/core/input_file.h"
+#include "sluice/core/user_cache.h"
 
 namespace sluice {
 namespace {
@@ -104,7 +105,7 @@ SpeechCorpus::SpeechCorpus(std::vector<ClipSource> sources,
 }
 
 void SpeechCorpus::prepare(const std::string& cache, std::uint64_t key) {
-  const std::string folder = cache.empty() ? cache_folder() : cache;
+  const std::string folder = cache.empty() ? user_cache() : cache;
   const bool on_disk = !folder.empty() && cache != "none";
   const std::string path = folder + "/speech-" + hex(key) + ".clips";
   if (on_disk && std::filesystem::exists(path)) {

@@ -25,7 +25,7 @@ struct ClipSource {
 // Utterances and what is said in them.
 //
 // Audio is decoded, brought to one channel at kSpeechRate and kept as 16-bit
-// samples in a file of cache_folder() whose name is a hash of the contents of
+// samples in a file of user_cache() whose name is a hash of the contents of
 // all clips; the next time it is only opened. cache=FOLDER puts it elsewhere,
 // cache=none keeps it in memory, as happens, with a note, where no file can be
 // written.

@@ -2,12 +2,12 @@
 
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
+#include "sluice/core/user_cache.h"
 #include "sluice/text/token_cache.h"
 #include "sluice/text/utf8.h"
 
@@ -20,17 +20,6 @@ bool is_writable(const fs::path& folder) {
   std::error_code ignored;
   return fs::is_directory(folder, ignored) &&
          access(folder.c_str(), W_OK | X_OK) == 0;
-}
-
-fs::path users_cache() {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  // The standard has it that other paths are to be passed over.
-  if (cache != nullptr && *cache == '/') return fs::path(cache) / "sluice";
-  const char* home = std::getenv("HOME");
-  if (home != nullptr && *home == '/') {
-    return fs::path(home) / ".cache" / "sluice";
-  }
-  return {};
 }
 
 std::string file_name(std::string_view name, std::uint64_t key) {
@@ -57,7 +46,7 @@ std::optional<PreparedText> load_from(const fs::path& path, std::uint64_t key) {
 
 std::string cache_folder(const std::string& folder) {
   if (!folder.empty() && is_writable(folder)) return folder;
-  const fs::path mine = users_cache();
+  const fs::path mine = user_cache();
   if (mine.empty()) return {};
   std::error_code ignored;
   fs::create_directories(mine, ignored);
@@ -67,7 +56,7 @@ std::string cache_folder(const std::string& folder) {
 std::optional<PreparedText> load_cached(const std::string& folder,
                                         std::string_view name,
                                         std::uint64_t key) {
-  for (const fs::path& place : {fs::path(folder), users_cache()}) {
+  for (const fs::path& place : {fs::path(folder), fs::path(user_cache())}) {
     if (place.empty()) continue;
     if (auto text = load_from(place / file_name(name, key), key)) return text;
   }
