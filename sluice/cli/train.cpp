@@ -64,6 +64,7 @@ std::string preset_table() {
 }
 
 constexpr Kind kKinds[] = {
+    {"tasks", &task_descriptions},
     {"models", &model_descriptions},
     {"datasets", &dataset_descriptions},
     {"optimizers", &optimizer_descriptions},

@@ -77,7 +77,20 @@ class Language(TaskTest):
         self.assertAlmostEqual(done["eval_bits_per_byte"], done["eval_loss"] / math.log(2), delta=1e-4)
         self.assertLess(done["eval_bits_per_byte"], 8)
 
+    # With steps of other workers, the schedule once ended before the run did.
+    def test_other_workers_go_on_with_the_rate(self):
+        job = ("--model", LSTM, *self.DATA, "--eval-every", 0, "--log-every", 1)
+        self.train(*job, "--workers", 2, "--max-steps", 6, "--out", "a")
+        self.train("--resume", "a", *job, "--workers", 1, "--max-steps", 9, "--out", "a")
+        lines = [json.loads(line) for line in (self.folder / "a" / "metrics.jsonl").read_text().splitlines()]
+        rates = {line["step"]: line["lr"] for line in lines}
+        self.assertGreater(rates[8], 0)
+
     def test_says_what_does_not_fit(self):
+        self.fails(*FIXED, "--data-dir", self.text, "--model", "bert-base:layers=1,width=16,heads=2", *self.DATA,
+                   "--out", "a", says="these data need a language model, such as lstm")
+        self.fails(*FIXED, "--model", "mlp", "--dataset", "synthetic", "--length", 5, "--out", "a",
+                   says="--length is for texts")
         self.fails(*FIXED, "--data-dir", self.text, "--model", "resnet20", *self.DATA, "--out", "a",
                    says="model 'resnet20'] takes images")
         self.fails(*FIXED, "--data-dir", self.text, "--model", GPT2, "--dataset", "text:file=text.txt", "--length",

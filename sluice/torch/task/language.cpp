@@ -56,12 +56,15 @@ class LanguageTask final : public Task {
     return all;
   }
 
+  void check(const Model& model) const override {
+    model_as<LanguageModel>(model);
+  }
   std::unique_ptr<BatchSource> training(const Model& model,
                                         const SamplerOptions& sampling,
                                         const LoaderOptions&) const override {
     const auto text = corpus_->tokens(TextSplit::kTrain);
     const auto length = static_cast<std::uint64_t>(length_);
-    return dynamic_cast<const LanguageModel&>(model).is_recurrent()
+    return model_as<LanguageModel>(model).is_recurrent()
                ? column_batches(text, length, sampling)
                : block_batches(text, length, sampling);
   }
@@ -76,7 +79,7 @@ class LanguageTask final : public Task {
   Evaluation evaluate(Model& model, const torch::Device& device,
                       const EvaluationShare& share) const override {
     Evaluation out = nothing_yet();
-    const bool recurrent = dynamic_cast<LanguageModel&>(model).is_recurrent();
+    const bool recurrent = model_as<LanguageModel>(model).is_recurrent();
     const auto text = corpus_->tokens(TextSplit::kValid);
     TokenEvaluation batches(text, static_cast<std::uint64_t>(length_),
                             recurrent ? kEvaluationColumns : 0, share.batch,
@@ -112,7 +115,7 @@ class LanguageTask final : public Task {
                                      Carried& carried,
                                      at::Reduction::Reduction reduction) {
     const torch::Tensor scores =
-        dynamic_cast<LanguageModel&>(model).forward(tensors[0], carried);
+        model_as<LanguageModel>(model).forward(tensors[0], carried);
     return at::cross_entropy_loss(scores.flatten(0, 1), tensors[1].flatten(),
                                   {}, reduction, kNoToken);
   }

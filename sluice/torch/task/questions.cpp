@@ -156,6 +156,7 @@ class QuestionTask final : public Task {
     return all;
   }
 
+  void check(const Model& model) const override { model_as<SpanModel>(model); }
   std::unique_ptr<BatchSource> training(const Model&,
                                         const SamplerOptions& sampling,
                                         const LoaderOptions&) const override {
@@ -205,7 +206,7 @@ class QuestionTask final : public Task {
   std::int64_t pad() const { return tokenizer_.special().pad.value_or(0); }
 
   static torch::Tensor forward(Model& model, const Batch& batch) {
-    return dynamic_cast<SpanModel&>(model).forward(
+    return model_as<SpanModel>(model).forward(
         batch.tensors[0], batch.tensors[1], batch.tensors[2]);
   }
 

@@ -126,10 +126,13 @@ class SpeechTask final : public Task {
     return all;
   }
 
+  void check(const Model& model) const override {
+    model_as<SpeechModel>(model);
+  }
   std::unique_ptr<BatchSource> training(const Model& model,
                                         const SamplerOptions& sampling,
                                         const LoaderOptions&) const override {
-    const auto& speech = dynamic_cast<const SpeechModel&>(model);
+    const auto& speech = model_as<SpeechModel>(model);
     const auto frames = [&](std::size_t samples) {
       return static_cast<std::size_t>(speech.times_of(
           static_cast<std::int64_t>(spectrogram_frames(samples))));
@@ -168,8 +171,8 @@ class SpeechTask final : public Task {
 
  private:
   static SpeechModel::Spelled forward(Model& model, const Batch& batch) {
-    return dynamic_cast<SpeechModel&>(model).forward(batch.tensors[0],
-                                                     batch.host[0]);
+    return model_as<SpeechModel>(model).forward(batch.tensors[0],
+                                                batch.host[0]);
   }
 
   // Summed over the clips. In fp32 whatever the model computes in.
@@ -215,6 +218,8 @@ class SpeechTask final : public Task {
 }  // namespace
 
 std::unique_ptr<Task> make_speech_task(const TrainConfig& config) {
+  require(config.length == 0,
+          "[train] --length is for texts, and the data are speech");
   return std::make_unique<SpeechTask>(config);
 }
 

@@ -49,6 +49,9 @@ class Task {
   // Whether a batch takes so long that threads of their own should make it.
   virtual bool is_slow() const { return false; }
 
+  // Throws std::invalid_argument, naming others, for a model of another kind.
+  virtual void check(const Model& model) const = 0;
+
   // The batches that a rank trains `model` with.
   virtual std::unique_ptr<BatchSource> training(
       const Model& model, const SamplerOptions& sampling,
@@ -79,6 +82,19 @@ class Task {
   // Scores of scores(), at 0.
   Evaluation nothing_yet() const;
 };
+
+// The model as one of the kind that a task needs. Throws std::invalid_argument.
+template <class Kind>
+Kind& model_as(Model& model) {
+  auto* own = dynamic_cast<Kind*>(&model);
+  require(own != nullptr, "[train] these data need ", Kind::kSuch,
+          ", and --model is of another kind");
+  return *own;
+}
+template <class Kind>
+const Kind& model_as(const Model& model) {
+  return model_as<Kind>(const_cast<Model&>(model));
+}
 
 // A kind of task, and the data sets that it has.
 struct TaskEntry {

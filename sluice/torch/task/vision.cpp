@@ -30,6 +30,7 @@ class VisionTask final : public Task {
   std::string_view unit() const override { return "images"; }
   bool is_slow() const override { return train_->is_slow(); }
 
+  void check(const Model& model) const override { model_as<ImageModel>(model); }
   std::unique_ptr<BatchSource> training(
       const Model&, const SamplerOptions& sampling,
       const LoaderOptions& loading) const override {
@@ -76,7 +77,7 @@ class VisionTask final : public Task {
 
  private:
   static torch::Tensor forward(Model& model, const torch::Tensor& images) {
-    return dynamic_cast<ImageModel&>(model).forward(images);
+    return model_as<ImageModel>(model).forward(images);
   }
 
   std::unique_ptr<Dataset> test_;  // first: what is wrong is found sooner
@@ -86,6 +87,8 @@ class VisionTask final : public Task {
 }  // namespace
 
 std::unique_ptr<Task> make_vision_task(const TrainConfig& config) {
+  require(config.length == 0,
+          "[train] --length is for texts, and the data are images");
   return std::make_unique<VisionTask>(config);
 }
 

@@ -52,6 +52,7 @@ void check_training(const TrainConfig& given) {
   device_of(config, 0);
   const auto task = make_task(config);
   const PlannedModel model = make_planned_model(config, task->input());
+  task->check(*model.module);
   for (const Decision& decision : model.decisions) {
     for (const BucketPlan& bucket : decision.plan.buckets) {
       check_values(bucket);
@@ -62,6 +63,13 @@ void check_training(const TrainConfig& given) {
 }
 
 std::vector<Description> model_descriptions() { return describe_all(models()); }
+std::vector<Description> task_descriptions() {
+  std::vector<Description> all;
+  for (const TaskEntry& task : tasks()) {
+    all.push_back({task.name, task.summary, {}});
+  }
+  return all;
+}
 std::vector<Description> dataset_descriptions() {
   std::vector<Description> all;
   for (const TaskEntry& task : tasks()) {

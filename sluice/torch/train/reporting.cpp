@@ -130,7 +130,8 @@ void Reporting::say_what_goes_on(const SavedRun& saved) {
   }
   if (saved.model.ranks == s.comm.size()) return;
   say(concat("residuals of ", saved.model.ranks, " workers went to ",
-             s.comm.size(), "; rules and collectives start anew"));
+             s.comm.size(),
+             "; rules, collectives and what models carry start anew"));
 }
 
 void Reporting::try_to_write(const std::string& file,

@@ -162,6 +162,7 @@ void Session::make_model(bool as_device, const std::string& recorded) {
           std::ranges::all_of(model.decisions, [](const Decision& d) {
             return std::ranges::all_of(d.plan.buckets, &BucketPlan::dense);
           });
+  task->check(*model.module);
   make_batches();
   feed = std::make_unique<BatchFeed>(*batches, device, model.format);
 }
@@ -280,9 +281,14 @@ void Session::make_parts() {
   context.base = config.lr;
   context.workers = static_cast<double>(comm.size());
   context.steps_per_epoch = static_cast<double>(progress.steps_per_epoch);
-  context.epochs = config.max_steps > 0
-                       ? static_cast<double>(total) / context.steps_per_epoch
-                       : static_cast<double>(config.epochs);
+  context.epochs = static_cast<double>(config.epochs);
+  if (config.max_steps > 0) {
+    // Steps of other numbers of workers count as so many of these.
+    const auto left =
+        static_cast<double>(total) - static_cast<double>(progress.done);
+    context.epochs =
+        progress.epochs() + std::max(0.0, left) / context.steps_per_epoch;
+  }
   schedule = make_lr_schedule(config.lr_schedule, context);
 }
 

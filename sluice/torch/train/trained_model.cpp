@@ -96,6 +96,7 @@ TrainedModel open_trained(const TrainedSource& what) {
   trained.task = make_task(trained.config);
   trained.module = make_model(trained.config.model, trained.task->input(),
                               static_cast<std::uint64_t>(trained.config.seed));
+  trained.task->check(*trained.module);
   if (file) {
     copy_into("weights", file->parameters, parameters_of(*trained.module));
     copy_into("weights", file->buffers, buffers_of(*trained.module));

@@ -38,6 +38,7 @@ TrainSummary run_training(const TrainConfig& config,
 
 // For listings.
 std::vector<Description> model_descriptions();
+std::vector<Description> task_descriptions();
 std::vector<Description> dataset_descriptions();
 std::vector<Description> optimizer_descriptions();
 std::vector<Description> lr_schedule_descriptions();
