@@ -67,15 +67,21 @@ struct Questions {
   std::vector<SquadWindow> windows;
 };
 
-// Tokens, segments and mask, batch x the longest of them, and the positions of
-// the answers' first and last tokens; all int64.
+// Lengths of batches are multiples of this: kernels of attention are planned
+// once for each length that there is.
+constexpr std::size_t kLengths = 32;
+
+// Tokens, segments and mask, batch x the longest of them and some padding, up
+// to `most`, and the positions of the answers' first and last tokens; all
+// int64.
 Batch make_windows(std::span<const SquadWindow* const> windows,
-                   std::int64_t pad) {
+                   std::int64_t pad, std::size_t most) {
   const auto count = static_cast<std::int64_t>(windows.size());
   std::size_t longest = 0;
   for (const SquadWindow* w : windows) {
     longest = std::max(longest, w->tokens.size());
   }
+  longest = std::min((longest + kLengths - 1) / kLengths * kLengths, most);
   const auto length = static_cast<std::int64_t>(longest);
   torch::Tensor tokens = torch::full({count, length}, pad, torch::kInt64);
   torch::Tensor segments = torch::zeros_like(tokens);
@@ -99,10 +105,11 @@ Batch make_windows(std::span<const SquadWindow* const> windows,
 
 class WindowBatches final : public BatchSource {
  public:
-  WindowBatches(const Questions& questions, std::int64_t pad,
+  WindowBatches(const Questions& questions, std::int64_t pad, std::size_t most,
                 const SamplerOptions& options)
       : questions_(questions),
         pad_(pad),
+        most_(most),
         sampler_(questions.windows.size(), options) {}
 
   std::uint64_t steps_per_epoch() const override {
@@ -115,12 +122,13 @@ class WindowBatches final : public BatchSource {
     for (const std::uint64_t i : sampler_.next()) {
       windows.push_back(&questions_.windows[i]);
     }
-    return make_windows(windows, pad_);
+    return make_windows(windows, pad_, most_);
   }
 
  private:
   const Questions& questions_;
   std::int64_t pad_;
+  std::size_t most_;
   Sampler sampler_;
 };
 
@@ -160,7 +168,8 @@ class QuestionTask final : public Task {
   std::unique_ptr<BatchSource> training(const Model&,
                                         const SamplerOptions& sampling,
                                         const LoaderOptions&) const override {
-    return std::make_unique<WindowBatches>(train_, pad(), sampling);
+    return std::make_unique<WindowBatches>(train_, pad(), options_.length,
+                                           sampling);
   }
 
   Loss loss(Model& model, const Batch& batch, Carried&) const override {
@@ -184,7 +193,7 @@ class QuestionTask final : public Task {
            ++w) {
         windows.push_back(&test_.windows[w]);
       }
-      Batch batch = make_windows(windows, pad());
+      Batch batch = make_windows(windows, pad(), options_.length);
       for (torch::Tensor& t : batch.tensors) t = t.to(device);
       const torch::Tensor spans = forward(model, batch);
       out.loss +=

@@ -110,6 +110,7 @@ class SpeechTask final : public Task {
   }
   std::string_view training_score() const override { return ""; }
   std::string_view unit() const override { return "clips"; }
+  bool shapes_vary() const override { return true; }
   std::vector<std::string> labels() const override {
     std::vector<std::string> all;
     for (const char letter : train_->labels().letters()) {

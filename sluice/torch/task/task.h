@@ -49,6 +49,9 @@ class Task {
   // Whether a batch takes so long that threads of their own should make it.
   virtual bool is_slow() const { return false; }
 
+  // Whether batches come in many sizes.
+  virtual bool shapes_vary() const { return false; }
+
   // Throws std::invalid_argument, naming others, for a model of another kind.
   virtual void check(const Model& model) const = 0;
 

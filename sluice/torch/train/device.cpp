@@ -49,7 +49,8 @@ torch::Device device_of(const TrainConfig& config, std::size_t local_rank) {
   return {torch::kCUDA, static_cast<c10::DeviceIndex>(number)};
 }
 
-void set_up_device(const TrainConfig& config, const torch::Device& device) {
+void set_up_device(const TrainConfig& config, const torch::Device& device,
+                   bool shapes_vary) {
   if (device.is_cpu()) {
     keep_memory();
     return;
@@ -59,9 +60,9 @@ void set_up_device(const TrainConfig& config, const torch::Device& device) {
   context.setAllowTF32CuBLAS(config.tf32 == "on");
   context.setAllowTF32CuDNN(config.tf32 == "on");
   const bool repeats = config.deterministic == "on";
-  // Shapes stay the same, so the search pays for itself in a few steps; but
-  // what it finds depends on times.
-  context.setBenchmarkCuDNN(!repeats);
+  // Where shapes stay the same the search pays for itself in a few steps, else
+  // never; and what it finds depends on times.
+  context.setBenchmarkCuDNN(!repeats && !shapes_vary);
   context.setDeterministicCuDNN(repeats);
   context.setDeterministicAlgorithms(repeats, /*warn_only=*/true);
 }

@@ -17,7 +17,8 @@ torch::Device device_of(const TrainConfig& config, std::size_t local_rank);
 
 // Tells torch how to compute there, for the whole process, and that this thread
 // does.
-void set_up_device(const TrainConfig& config, const torch::Device& device);
+void set_up_device(const TrainConfig& config, const torch::Device& device,
+                   bool shapes_vary = false);
 
 // For people, empty if there is nothing to say.
 std::string describe_device(const TrainConfig& config,

@@ -143,7 +143,7 @@ std::string Session::recorded_decisions(const ModelFile* saved) {
 
 void Session::make_model(bool as_device, const std::string& recorded) {
   device = device_of(config, comm.local_rank());
-  set_up_device(config, device);
+  set_up_device(config, device, task->shapes_vary());
   const bool on_gpu = !device.is_cpu() &&
                       (has_gpu_alone() || config.gpu_link == "nccl") &&
                       cuda_problem(device.index()).empty();
