@@ -1,9 +1,8 @@
 #include "sluice/run/score.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
+#include <cstdio>
 #include <vector>
 
 #include "sluice/core/params.h"
@@ -36,7 +35,9 @@ bool ScoreKind::better(double a, double b) const {
 }
 
 std::string ScoreKind::text(double value) const {
-  return fmt::format("{:.2f}{}", shown(value), percent ? " %" : "");
+  char number[330];  // a perplexity may be anything
+  std::snprintf(number, sizeof(number), "%.2f", shown(value));
+  return std::string(number) + (percent ? " %" : "");
 }
 
 std::span<const ScoreKind> score_kinds() { return kKinds; }

@@ -107,7 +107,7 @@ class ImageFolderTest(RunTest):
         done, log = self.train("--epochs", 3, "--out", "a", job=job)
         # Once in each epoch, whichever worker has it.
         self.assertEqual(done["replaced"], 3)
-        self.assertIn("an image cannot be read on rank", log)
+        self.assertIn("a sample cannot be read on rank", log)
         self.assertIn("train/dark/007.png': it was cut short", log)
         self.assertIn("1 images that cannot be read were replaced", log)
         rows = [json.loads(line) for line in (self.folder / "a/metrics.jsonl").read_text().splitlines()]
