@@ -90,7 +90,7 @@ class List(CliTest):
     def test_json(self):
         everything = self.json("list")
         self.assertEqual(tuple(everything)[:len(KINDS)], KINDS)
-        self.assertLessEqual(set(everything) - set(KINDS), {"models", "datasets", "optimizers", "lr-schedules", "presets"})
+        self.assertLessEqual(set(everything) - set(KINDS), {"tasks", "models", "datasets", "optimizers", "lr-schedules", "presets"})
         self.assertEqual(self.names(everything["sparsifiers"]), SPARSIFIERS)
         self.assertEqual(self.names(everything["feedback"]), FEEDBACK)
         self.assertEqual(self.names(everything["codecs"]), CODECS)
