@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "sluice/core/registry.h"
 #include "sluice/data/input.h"
@@ -53,6 +54,9 @@ class Dataset {
   // A hash of what can be told of the samples without looking at them: other
   // data most likely have another one.
   virtual std::uint64_t fingerprint() const;
+
+  // In the order of their labels; none: they have no names.
+  virtual std::vector<std::string> class_names() const { return {}; }
 
   // Whether an image takes so long that threads of their own should make them.
   virtual bool is_slow() const { return false; }

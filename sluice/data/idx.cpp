@@ -114,4 +114,9 @@ FashionMnist::FashionMnist(const Params& params, const DatasetPlace& place)
            0.2860, 0.3530},
           params, place) {}
 
+std::vector<std::string> FashionMnist::class_names() const {
+  return {"t-shirt", "trousers", "pullover", "dress", "coat",
+          "sandal",  "shirt",    "sneaker",  "bag",   "ankle boot"};
+}
+
 }  // namespace sluice

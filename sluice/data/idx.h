@@ -47,6 +47,7 @@ class FashionMnist final : public IdxDataset {
       "photographs of clothes, 28 x 28, 10 classes, IDX files; a Debian "
       "package";
   FashionMnist(const Params& params, const DatasetPlace& place);
+  std::vector<std::string> class_names() const override;
 };
 
 }  // namespace sluice

@@ -84,6 +84,7 @@ class ImageFolder final : public Dataset {
   bool is_slow() const override { return true; }
 
   const std::vector<std::string>& classes() const { return tree_.classes(); }
+  std::vector<std::string> class_names() const override { return classes(); }
   std::string path(std::size_t index) const { return tree_.path(index); }
 
  private:

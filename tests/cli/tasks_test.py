@@ -207,6 +207,8 @@ class ComeAndGo(TaskTest):
         for model in (LSTM, GPT2):
             self.train("--model", model, *self.DATA, "--workers", 1, "--max-steps", 8, "--out", "a", "--overwrite")
             self.other("export", "a", "--to", "out/model.safetensors")
+            words = json.loads((self.folder / "out" / "labels.json").read_text())
+            self.assertIn("word7", words)
             config = json.loads((self.folder / "out" / "config.json").read_text())
             self.assertEqual(config.get("model_type"), "gpt2" if model == GPT2 else None)
             where = ("--data-dir", self.text, *self.DATA)

@@ -46,6 +46,16 @@ class LanguageTask final : public Task {
   }
   std::string_view training_score() const override { return "perplexity"; }
   std::string_view unit() const override { return "tokens"; }
+  // Other tokens have files of their own.
+  std::vector<std::string> labels() const override {
+    std::vector<std::string> all;
+    const auto words =
+        static_cast<std::int32_t>(words_ ? corpus_->input().vocabulary : 0);
+    for (std::int32_t id = 0; id < words; ++id) {
+      all.push_back(corpus_->tokenizer().decode(std::span(&id, 1)));
+    }
+    return all;
+  }
   std::vector<std::string> notes() const override {
     std::vector<std::string> all;
     if (corpus_->unknown() + corpus_->dropped() > 0) {

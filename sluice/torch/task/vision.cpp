@@ -28,6 +28,9 @@ class VisionTask final : public Task {
   }
   std::string_view training_score() const override { return kScores[0]; }
   std::string_view unit() const override { return "images"; }
+  std::vector<std::string> labels() const override {
+    return train_->class_names();
+  }
   bool is_slow() const override { return train_->is_slow(); }
 
   void check(const Model& model) const override { model_as<ImageModel>(model); }
