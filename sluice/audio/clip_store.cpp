@@ -6,7 +6,6 @@
 
 #include <bit>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <functional>

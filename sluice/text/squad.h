@@ -47,6 +47,13 @@ struct SquadScore {
   double f1 = 0;
   std::size_t questions = 0;
 };
+// Of one question, as shares.
+struct AnswerScore {
+  double exact = 0;
+  double f1 = 0;
+};
+AnswerScore score_answer(const SquadQuestion& question,
+                         std::string_view prediction);
 SquadScore score_squad(const SquadData& data,
                        const std::map<std::string, std::string>& predictions);
 

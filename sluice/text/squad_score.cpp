@@ -91,6 +91,17 @@ double answer_f1(std::string_view prediction, std::string_view truth) {
   return 2 * precision * recall / (precision + recall);
 }
 
+AnswerScore score_answer(const SquadQuestion& question,
+                         std::string_view prediction) {
+  AnswerScore best;
+  for (const SquadAnswer& answer : question.answers) {
+    best.exact =
+        std::max(best.exact, exact_match(prediction, answer.text) ? 1. : 0.);
+    best.f1 = std::max(best.f1, answer_f1(prediction, answer.text));
+  }
+  return best;
+}
+
 SquadScore score_squad(const SquadData& data,
                        const std::map<std::string, std::string>& predictions) {
   SquadScore score;
@@ -98,14 +109,9 @@ SquadScore score_squad(const SquadData& data,
   for (const SquadQuestion& question : data.questions) {
     const auto found = predictions.find(question.id);
     if (found == predictions.end()) continue;
-    double exact = 0, f1 = 0;
-    for (const SquadAnswer& answer : question.answers) {
-      exact =
-          std::max(exact, exact_match(found->second, answer.text) ? 1. : 0.);
-      f1 = std::max(f1, answer_f1(found->second, answer.text));
-    }
-    score.exact += exact;
-    score.f1 += f1;
+    const AnswerScore own = score_answer(question, found->second);
+    score.exact += own.exact;
+    score.f1 += own.f1;
   }
   const double all = std::max<double>(1, static_cast<double>(score.questions));
   score.exact *= 100 / all;

@@ -246,13 +246,10 @@ class QuestionTask final : public Task {
     const std::string answer = best_answer(
         test_.data, std::span(test_.windows).subspan(begin, end - begin),
         spans);
-    double f1 = 0, exact = 0;
-    for (const SquadAnswer& truth : test_.data.questions[question].answers) {
-      f1 = std::max(f1, answer_f1(answer, truth.text));
-      exact = std::max(exact, exact_match(answer, truth.text) ? 1.0 : 0.0);
-    }
-    out.scores[0].sum += f1;
-    out.scores[1].sum += exact;
+    const AnswerScore own =
+        score_answer(test_.data.questions[question], answer);
+    out.scores[0].sum += own.f1;
+    out.scores[1].sum += own.exact;
     for (Score& s : out.scores) s.weight += 1;
   }
 

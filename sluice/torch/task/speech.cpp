@@ -152,6 +152,7 @@ class SpeechTask final : public Task {
   Evaluation evaluate(Model& model, const torch::Device& device,
                       const EvaluationShare& share) const override {
     Evaluation out = nothing_yet();
+    SpeechScore score;
     const Partition mine =
         evaluation_partition(test_->size(), share.rank, share.ranks);
     for (std::uint64_t at = mine.begin; at < mine.end; at += share.batch) {
@@ -165,8 +166,18 @@ class SpeechTask final : public Task {
       const auto spelled = forward(model, batch);
       out.loss += ctc(spelled, batch).item<double>();
       out.samples += static_cast<double>(clips.size());
-      count_errors(clips, spelled, out);
+      count_errors(clips, spelled, score);
     }
+    const auto& [count, words, letters, word_errors, word_length, letter_errors,
+                 letter_length] = score.sums();
+    const auto set = [&](std::size_t i, double sum, double weight) {
+      out.scores[i].sum = sum;
+      out.scores[i].weight = weight;
+    };
+    set(0, words, count);
+    set(1, letters, count);
+    set(2, word_errors, word_length);
+    set(3, letter_errors, letter_length);
     return out;
   }
 
@@ -187,7 +198,7 @@ class SpeechTask final : public Task {
 
   void count_errors(std::span<const std::uint64_t> clips,
                     const SpeechModel::Spelled& spelled,
-                    Evaluation& out) const {
+                    SpeechScore& score) const {
     const torch::Tensor best =
         spelled.scores.argmax(2).to(torch::kCPU, torch::kInt32).contiguous();
     for (std::size_t i = 0; i < clips.size(); ++i) {
@@ -196,20 +207,8 @@ class SpeechTask final : public Task {
           static_cast<std::size_t>(spelled.lengths[row].item<std::int64_t>());
       const std::string heard = test_->labels().decode(
           greedy_ctc({best[row].data_ptr<std::int32_t>(), times}));
-      const std::string& said = test_->transcript(clips[i]);
-      const SpeechErrors words = word_errors(said, heard);
-      const SpeechErrors letters = letter_errors(said, heard);
-      add(out.scores[0], words.rate(), 1);
-      add(out.scores[1], letters.rate(), 1);
-      add(out.scores[2], static_cast<double>(words.errors),
-          static_cast<double>(words.length));
-      add(out.scores[3], static_cast<double>(letters.errors),
-          static_cast<double>(letters.length));
+      score.add(test_->transcript(clips[i]), heard);
     }
-  }
-  static void add(Score& score, double sum, double weight) {
-    score.sum += sum;
-    score.weight += weight;
   }
 
   std::unique_ptr<SpeechCorpus> train_;
