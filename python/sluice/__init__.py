@@ -18,6 +18,7 @@ from ._build_info import VERSION as __version__  # noqa: E402
 from ._core import CommError  # noqa: E402
 from .ddp import HookState, attach, comm_hook  # noqa: E402
 from .functions import decode, encode, list, select  # noqa: E402
+from .state import load_checkpoint  # noqa: E402
 from .sync import GradientSync  # noqa: E402
 
 __all__ = [
@@ -30,5 +31,6 @@ __all__ = [
     "decode",
     "encode",
     "list",
+    "load_checkpoint",
     "select",
 ]

@@ -54,15 +54,13 @@ class GradientSync:
     ) -> None:
         pairs = [(name, p) for name, p in named_parameters if p.requires_grad]
         self._parameters = [p for _, p in pairs]
-        self._names = [name for name, _ in pairs]
+        self.names = [name for name, _ in pairs]
         device = self._parameters[0].device if pairs else torch.device("cpu")
         text = settings.settings_json(device, **how)
         self._group = _own_group(group)
         self._hook: _core.BucketHook | None = _core.BucketHook(
-            self._group, self._names, self._parameters, text
+            self._group, self.names, self._parameters, text
         )
-        self._settings = json.loads(text)
-        self._writers: list[tuple[Any, str]] = []
         _alive.add(self)
 
     @property
