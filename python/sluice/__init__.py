@@ -8,11 +8,11 @@ is kept in a residual and sent later. Without DistributedDataParallel there is
 GradientSync; select, encode and decode are the methods as plain functions.
 """
 
-from ._check_torch import check_torch as _check_torch
+from . import _check_torch
 
 # Before the extension is loaded: with another torch it would only say which
 # symbol it misses.
-_check_torch()
+_check_torch.check_torch()
 
 from ._build_info import VERSION as __version__  # noqa: E402
 from ._core import CommError  # noqa: E402

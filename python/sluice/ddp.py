@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from .momentum import warn_once
 from .sync import GradientSync
 
 
@@ -22,6 +23,7 @@ class HookState(GradientSync):
         model: torch.nn.Module,
         group: dist.ProcessGroup | None = None,
         scaler: Any = None,
+        optimizer: torch.optim.Optimizer | None = None,
         **how: Any,
     ) -> None:
         if isinstance(model, DistributedDataParallel):
@@ -33,6 +35,8 @@ class HookState(GradientSync):
         named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
         super().__init__(named, group, **how)
         self._scaler = scaler
+        if optimizer is not None and self.rank == 0:
+            warn_once(self.momentum_advice(optimizer))
 
     def scale(self) -> torch.Tensor | None:
         """What gradients are multiplied by, if anything."""
@@ -45,7 +49,7 @@ class HookState(GradientSync):
 
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""
-    return state.core.announce(bucket, state.scale())
+    return state.live.announce(bucket, state.scale())
 
 
 def attach(
@@ -54,6 +58,7 @@ def attach(
     density: float = 0.01,
     *,
     scaler: Any = None,
+    optimizer: torch.optim.Optimizer | None = None,
     **how: Any,
 ) -> HookState:
     """Makes a DistributedDataParallel model exchange sparse gradients.
@@ -67,6 +72,8 @@ def attach(
     sparsifier        which entries are sent; "none": all of them
     density           the share of entries that is sent
     scaler            the GradScaler in use: residuals are then kept unscaled
+    optimizer         the optimizer in use: warns, once, where its momentum does not
+                      go with the feedback (see momentum_advice)
     feedback          what is kept of what is not sent: "residual", "dgc", "none"
     collective        how entries are summed; "auto" chooses by size
     dense_collective  the same for tensors that stay dense: "dense" or "dense-bf16"
@@ -90,6 +97,6 @@ def attach(
             f"[attach] the model must be a DistributedDataParallel, got {type(ddp).__name__}; "
             "GradientSync works without one"
         )
-    state = HookState(ddp, scaler=scaler, sparsifier=sparsifier, density=density, **how)
+    state = HookState(ddp, scaler=scaler, optimizer=optimizer, sparsifier=sparsifier, density=density, **how)
     ddp.register_comm_hook(state, comm_hook)
     return state

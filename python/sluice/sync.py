@@ -10,7 +10,7 @@ from typing import Any, Iterable
 import torch
 import torch.distributed as dist
 
-from . import _core, settings, state
+from . import _core, momentum, settings, state
 
 # Ended before the interpreter is: their threads may not outlive it.
 _alive: weakref.WeakSet[GradientSync] = weakref.WeakSet()
@@ -57,6 +57,7 @@ class GradientSync:
         self.names = [name for name, _ in pairs]
         device = self._parameters[0].device if pairs else torch.device("cpu")
         text = settings.settings_json(device, **how)
+        self._how = json.loads(text)
         self._group = _own_group(group)
         self._hook: _core.BucketHook | None = _core.BucketHook(
             self._group, self.names, self._parameters, text
@@ -69,6 +70,15 @@ class GradientSync:
         if self._hook is None:
             raise RuntimeError("[sync] it was closed, and exchanges nothing any more; attach again")
         return self._hook
+
+    @property
+    def live(self) -> _core.BucketHook:
+        """The same, to exchange by: the group must be there as well."""
+        if not dist.is_initialized():
+            raise RuntimeError(
+                "[sync] its process group must be there, but was destroyed; init_process_group() and attach again"
+            )
+        return self.core
 
     @property
     def rank(self) -> int:
@@ -101,7 +111,7 @@ class GradientSync:
         for p in self._parameters:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
-        return self.core.step([p.grad for p in self._parameters])
+        return self.live.step([p.grad for p in self._parameters])
 
     def recover(self) -> bool:
         """After a CommError, on all ranks: goes on where they can.
@@ -109,7 +119,7 @@ class GradientSync:
         True if the step that failed has been committed after all: its gradients
         are then the mean. Raises CommError if a rank is still lost.
         """
-        return self.core.recover()
+        return self.live.recover()
 
     def stats(self) -> dict[str, Any]:
         """What the last step and all steps so far came to, on this rank."""
@@ -122,6 +132,23 @@ class GradientSync:
     def load_state_dict(self, saved: Any) -> None:
         """Goes on from a state, or from those of all ranks; see sluice.state."""
         state.load(self, saved)
+
+    def log_to(self, writer: Any, prefix: str = "sluice") -> None:
+        """Writes what the last step came to: `writer` is a SummaryWriter.
+
+            sync.log_to(writer)     # behind a step, on one rank or on all
+        """
+        stats = self.stats()
+        for name, value in stats["last"].items():
+            writer.add_scalar(f"{prefix}/{name}", value, stats["step"])
+        writer.add_scalar(f"{prefix}/skipped", stats["skipped"], stats["step"])
+
+    def momentum_advice(self, optimizer: torch.optim.Optimizer) -> str:
+        """What to change about an optimizer's momentum; empty if nothing.
+
+            sync.momentum_advice(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+        """
+        return momentum.advice(self._how, optimizer)
 
     def trace(self, steps: int, path: str) -> None:
         """Writes a timeline of the next steps, of all ranks, for Perfetto or

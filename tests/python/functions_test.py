@@ -159,3 +159,68 @@ def test_models_that_cannot_be_taken(pool):
         for text, message in zip(expected, said):
             assert text in message, message
         assert len(said) == len(expected)
+
+
+def destroyed():
+    model = torch.nn.Linear(4, 4)
+    sync = sluice.GradientSync(model.named_parameters())
+    torch.distributed.destroy_process_group()
+    try:
+        sync.step()
+    except RuntimeError as e:
+        return str(e)
+    return "nothing"
+
+
+def test_a_group_that_was_destroyed(pool):
+    for said in pool.run(2, destroyed):
+        assert "was destroyed" in said
+
+
+def test_another_torch_is_refused_in_one_sentence(monkeypatch):
+    from sluice import _build_info, _check_torch
+
+    monkeypatch.setattr(_build_info, "TORCH", "2.4.0+cu118")
+    with pytest.raises(ImportError) as caught:
+        _check_torch.check_torch()
+    assert "is for torch 2.4.0+cu118" in str(caught.value) and torch.__version__ in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "feedback, momentum, text",
+    [
+        ("residual", 0.0, ""),
+        ("residual", 0.9, "feedback=\"dgc:momentum=0.9\""),
+        ("dgc", 0.0, ""),
+        ("dgc", 0.9, "momentum=0"),
+    ],
+)
+def test_momentum_goes_with_the_feedback(feedback, momentum, text):
+    from sluice.momentum import advice
+
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1, momentum=momentum)
+    said = advice({"sparsifier": "topk", "feedback": feedback}, optimizer)
+    assert (text in said) if text else said == ""
+    assert advice({"sparsifier": "none", "feedback": feedback}, optimizer) == ""
+
+
+def logged():
+    rows = []
+
+    class Writer:
+        def add_scalar(self, *row):
+            rows.append(row)
+
+    model = torch.nn.Linear(40, 40)
+    sync = sluice.GradientSync(model.named_parameters(), density=0.1)
+    model(torch.ones(1, 40)).sum().backward()
+    sync.step()
+    sync.log_to(Writer())
+    return {name: (value, step) for name, value, step in rows}
+
+
+def test_steps_are_logged(pool):
+    for rows in pool.run(2, logged):
+        assert rows["sluice/density"] == (0.1, 1)
+        assert rows["sluice/bytes_sent"][0] > 0
+        assert rows["sluice/selected_per_budget"] == (1.0, 1)
