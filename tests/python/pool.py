@@ -75,7 +75,7 @@ class Pool:
             self._ranks[rank][1].send((function, rank, size, path, arguments))
         return [process for process, _ in self._ranks[:size]]
 
-    def answer_of(self, rank, timeout=60):
+    def answer_of(self, rank, timeout=120):
         """None if it has died. Kills one that does not answer."""
         process, pipe = self._ranks[rank]
         try:
