@@ -149,17 +149,26 @@ std::shared_ptr<Wrapped> announce(BucketHook& hook, c10d::GradBucket& bucket,
   return std::make_shared<Wrapped>(hook.announce(bucket, value, scale));
 }
 
+// Its destructor waits for threads that may want the interpreter's lock.
+struct DeleteUnlocked {
+  void operator()(BucketHook* hook) const {
+    const py::gil_scoped_release release;
+    delete hook;
+  }
+};
+using OwnedHook = std::unique_ptr<BucketHook, DeleteUnlocked>;
+
 void bind_hook(py::module_& m) {
   using Release = py::call_guard<py::gil_scoped_release>;
-  py::class_<BucketHook>(m, "BucketHook")
+  py::class_<BucketHook, OwnedHook>(m, "BucketHook")
       .def(py::init([](const BucketHook::Group& group,
                        const std::optional<BucketHook::Group>& sums,
                        const std::vector<std::string>& names,
                        const std::vector<at::Tensor>& parameters,
                        const std::string& settings) {
         const py::gil_scoped_release release;
-        return std::make_unique<BucketHook>(group, sums.value_or(nullptr),
-                                            named(names, parameters), settings);
+        return OwnedHook(new BucketHook(group, sums.value_or(nullptr),
+                                        named(names, parameters), settings));
       }))
       .def("announce", &announce)
       .def("step", &BucketHook::step, Release())

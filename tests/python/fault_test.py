@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import time
 
 import models
@@ -74,6 +75,24 @@ def test_residuals_are_kept_unscaled(pool):
         assert torch.isfinite(ours[0]).all() and torch.isfinite(ours[1]).all()
         assert ours[1].abs().max() < 100 * plain[1].abs().max()
     assert torch.equal(with_scaler[0][0], with_scaler[1][0])
+
+
+def closed_at_once():
+    """No other thread has the interpreter's lock unless it is given up."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(10)
+    for _ in range(120):
+        ddp = models.wrapped(torch.nn.Linear(8, 8))
+        scaler = torch.amp.GradScaler("cpu")
+        sync = sluice.attach(ddp, scaler=scaler)
+        scaler.scale(ddp(torch.ones(2, 8)).sum()).backward()
+        sync.close()
+    sys.setswitchinterval(interval)
+    return True
+
+
+def test_closes_right_behind_a_step(pool):
+    assert pool.run(1, closed_at_once) == [True]
 
 
 def dies(how, timeout, sparsifier):
