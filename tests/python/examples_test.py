@@ -1,0 +1,98 @@
+"""The scripts of examples/python, as users start them, on little data."""
+
+import importlib.util
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).parents[2] / "examples" / "python"
+SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
+DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
+needs_data = pytest.mark.skipif(not DATA.exists(), reason=f"no {DATA}: apt-get install dataset-fashion-mnist")
+
+
+def needs(package):
+    missing = importlib.util.find_spec(package) is None
+    return pytest.mark.skipif(missing, reason=f"no {package}: pip install {package}")
+
+
+def run(ranks, script, *arguments):
+    """What the job printed."""
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
+    command = [*torchrun, str(FOLDER / script), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def numbers(pattern, text):
+    found = re.search(pattern, text)
+    assert found, text
+    return [float(number) for number in found.groups()]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_says_how_it_is_used(script):
+    for package in ("accelerate", "lightning"):
+        if package in script and importlib.util.find_spec(package) is None:
+            pytest.skip(f"no {package}: pip install {package}")
+    done = subprocess.run([sys.executable, FOLDER / script, "--help"], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "torchrun --nproc-per-node" in done.stdout and "--limit" in done.stdout
+
+
+@needs_data
+def test_learns_with_a_fraction_of_the_bytes():
+    out = run(2, "fashion_mnist.py", "--limit", 12000)
+    (accuracy,) = numbers(r"accuracy ([\d.]+)%", out)
+    sent, dense = numbers(r"sent ([\d.]+) MB per step and rank, a dense ring all-reduce ([\d.]+)", out)
+    # 10 % is chance; vectors and positions are sent as well.
+    assert accuracy > 65
+    assert 0.01 < sent / dense < 0.03
+
+
+@needs_data
+def test_learns_densely_for_comparison():
+    out = run(2, "fashion_mnist.py", "--limit", 6000, "--dense")
+    (accuracy,) = numbers(r"accuracy ([\d.]+)%", out)
+    assert accuracy > 60
+
+
+@needs_data
+@needs("accelerate")
+def test_learns_with_accelerate():
+    out = run(2, "with_accelerate.py", "--limit", 6400, "--accumulate", 2, "--batch-size", 32)
+    accuracy, steps, sent = numbers(r"accuracy ([\d.]+)% after (\d+) steps, sent ([\d.]+) MB", out)
+    assert accuracy > 50
+    # Two passes of 32 images on each of two ranks are one step.
+    assert steps == 50
+    assert 0 < sent < 0.03
+
+
+@needs_data
+@needs("lightning")
+def test_learns_with_lightning():
+    out = run(2, "with_lightning.py", "--limit", 6400)
+    accuracy, steps, sent = numbers(r"accuracy ([\d.]+)% after (\d+) steps, sent ([\d.]+) MB", out)
+    assert accuracy > 50
+    assert steps == 50
+    assert 0 < sent < 0.03
+
+
+@needs_data
+@pytest.mark.parametrize("form", ["torch", "dcp"])
+def test_goes_on_with_fewer_ranks(tmp_path, form):
+    folder = tmp_path / "run"
+    before = run(4, "resume.py", "--limit", 6400, "--save", folder, "--form", form)
+    after = run(2, "resume.py", "--limit", 6400, "--load", folder)
+    line = r"at step (\d+) on \d ranks: accuracy ([\d.]+)%, owed ([\d.]+)"
+    saved = numbers("trained " + line, before)
+    assert numbers("loaded " + line, after) == pytest.approx(saved, rel=1e-5)
+    assert saved[0] == 50
+    trained = numbers("trained " + line, after)
+    assert trained[0] == 100
+    assert trained[1] > saved[1]
