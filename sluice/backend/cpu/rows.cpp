@@ -332,12 +332,12 @@ std::size_t gather_candidates(Job& job, const Slab& slab) {
   return got.recorded;
 }
 
-// One by one: in some group only some of those at the cut are taken.
-std::size_t emit_groups_tied(const Job& job, std::size_t m,
-                             const Candidates& out) {
+// One by one, until `count` are found: in some group only some of those at the
+// cut are taken.
+void emit_groups_tied(const Job& job, std::size_t count,
+                      const Candidates& out) {
   const RowScratch& s = job.s;
-  std::size_t o = 0;
-  for (std::size_t i = 0; i < m; ++i) {
+  for (std::size_t i = 0, o = 0; o < count; ++i) {
     const std::uint32_t g = s.group_of.data()[i];
     const std::uint32_t key = key_at(s, i);
     const bool tie = key == s.cuts.data()[g];
@@ -347,7 +347,6 @@ std::size_t emit_groups_tied(const Job& job, std::size_t m,
     out.indices[o] = s.indices.data()[i];
     out.values[o++] = s.values.data()[i];
   }
-  return o;
 }
 
 // The k largest of every group of a slab, appended to `out` in index order.
@@ -370,13 +369,13 @@ std::size_t select_groups(Job& job, const Slab& slab, const Candidates& out) {
   for (std::size_t g = 0; g < slab.groups; ++g) {
     expected += std::min(job.k, candidates_of(job, g));
   }
-  std::size_t o = job.kernels.emit_grouped(
+  const std::size_t reached = job.kernels.emit_grouped(
       {s.indices.data(), s.values.data(), m}, m, s.group_of.data(), cuts,
       expected, out.indices, out.values);
-  if (o != expected) o = emit_groups_tied(job, m, out);
-  clear_selected(job, out, o);
+  if (reached != expected) emit_groups_tied(job, expected, out);
+  clear_selected(job, out, expected);
   if (!s.saved.empty()) show_nonfinite(job.source, s.saved);
-  return o;
+  return expected;
 }
 
 std::size_t groups_of(std::size_t stride, unsigned shift) {
