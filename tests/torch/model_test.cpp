@@ -289,6 +289,37 @@ INSTANTIATE_TEST_SUITE_P(All, Dropping,
                                            "alexnet:widths=64-64",
                                            "vit-tiny:dropout=0.1"));
 
+// Of torch's own generator of the CPU, as fused kernels of a GPU draw.
+std::vector<torch::Tensor> drop_by_torch(std::uint64_t seed, int times) {
+  Noise noise;
+  noise.seed(seed);
+  const torch::Tensor ones = torch::ones({64});
+  std::vector<torch::Tensor> dropped;
+  for (int i = 0; i < times; ++i) {
+    dropped.push_back(noise.lend(
+        torch::kCPU, [&] { return torch::dropout(ones, 0.5, true); }));
+  }
+  return dropped;
+}
+
+TEST(Noise, LendsItsNumbersToTorchWhateverTheThreads) {
+  constexpr int kTimes = 200;
+  std::vector<std::vector<torch::Tensor>> of_thread(3);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < of_thread.size(); ++t) {
+    threads.emplace_back(
+        [&, t] { of_thread[t] = drop_by_torch(t == 2 ? 8 : 7, kTimes); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    EXPECT_TRUE(of_thread[0][i].equal(of_thread[1][i])) << i;
+    EXPECT_FALSE(of_thread[0][i].equal(of_thread[2][i])) << i;
+    if (i > 0) {
+      EXPECT_FALSE(of_thread[0][i].equal(of_thread[0][i - 1])) << i;
+    }
+  }
+}
+
 TEST(Noise, KeepsTheMean) {
   Noise noise;
   const auto x = torch::full({100, 20, 5, 5}, 3.0);
