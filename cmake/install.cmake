@@ -17,17 +17,20 @@ if(TARGET sluice_program)
       INSTALL_RPATH $<TARGET_FILE_DIR:torch>)
   endif()
   install(TARGETS sluice_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  if(SKBUILD)
+    install(TARGETS sluice_program RUNTIME DESTINATION sluice/bin COMPONENT python)
+  endif()
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice)
 
-# Not the inside of the CPU backend, nor folders whose headers (if any) serve
+# Not the inside of the backends, what needs torch, nor folders whose headers serve
 # the program and the tests.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice
   FILES_MATCHING PATTERN "*.h"
-  REGEX "/sluice/backend/(cpu|cuda)$" EXCLUDE
-  REGEX "/sluice/(audio|cli|config|data|run|text|torch|weights)$" EXCLUDE)
+  REGEX "/sluice/(backend/(cpu|cuda)|comm/c10d)$" EXCLUDE
+  REGEX "/sluice/(audio|cli|config|data|python|run|text|torch|weights)$" EXCLUDE)
 
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})
 configure_package_config_file(

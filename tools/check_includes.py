@@ -28,13 +28,15 @@ MAY_USE["run"] = set(MAY_USE) - {"audio", "data", "text"}
 MAY_USE["weights"] = {"core", "run"}
 MAY_USE["torch"] = set(MAY_USE)
 MAY_USE["cli"] = set(MAY_USE)
+MAY_USE["python"] = set(MAY_USE) - {"cli"}
 
 # Headers of other libraries, and of a folder that others reach through an
 # interface -> the folders below sluice/ that may use them.
 CONFINED = [
     (r"mpi\.h", r"comm/mpi", "comm/mpi"),
     (r"nccl\.h", r"comm/nccl", "comm/nccl"),
-    (r"(torch|c10|ATen)/.*", r"(torch|comm/c10d)", "torch and comm/c10d"),
+    (r"(torch|c10|ATen)/.*", r"(torch|comm/c10d|python)", "torch, comm/c10d and python"),
+    (r"pybind11/.*", r"python", "python"),
     (r"(cuda.*|cub/.*)", r"(.*/cuda|comm/nccl)", "*/cuda and comm/nccl"),
     (r"immintrin\.h", r"backend/cpu", "backend/cpu"),
     (r"sndfile\.h", r"audio", "audio"),

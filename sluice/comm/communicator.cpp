@@ -245,6 +245,8 @@ Frame Communicator::receive_frame(std::size_t member, std::uint32_t phase) {
   if (header.epoch > epoch_) {
     // The peer has started over; so must we, and then this frame is due.
     early_[peer] = true;
+    // It may have said why.
+    if (!last_word_.empty()) give_up_on(peer, "");
     fail(peer, concat("[", operation_, "] rank ", self(), " in ", place(step_),
                       ": rank ", peer, " has started over with epoch ",
                       header.epoch, "; rebuild() to follow it"));

@@ -46,6 +46,11 @@ void BucketSync::reset() {
   missing_ = plan_.tensors.size();
 }
 
+bool BucketSync::has(std::size_t tensor) const {
+  const auto at = std::find(plan_.tensors.begin(), plan_.tensors.end(), tensor);
+  return there_[static_cast<std::size_t>(at - plan_.tensors.begin())];
+}
+
 bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
                      const Event& ready) {
   const auto at = std::find(plan_.tensors.begin(), plan_.tensors.end(), tensor);

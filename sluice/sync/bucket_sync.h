@@ -45,6 +45,8 @@ class BucketSync {
   // is no slice.
   bool add(std::size_t tensor, const TensorView& gradient, const Event& ready);
   bool complete() const { return missing_ == 0; }
+  // Whether it has that tensor's gradient.
+  bool has(std::size_t tensor) const;
   // All gradients at once instead, one view per segment, which may be read
   // already.
   void take(std::span<const TensorView> gradients);

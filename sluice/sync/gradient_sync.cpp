@@ -66,6 +66,7 @@ class GradientSync::Impl {
     report_ = {};
     error_ = nullptr;
     failed_ = false;
+    given_up_.reset();
     open_ = true;
     running_ = 2;
     ++round_;
@@ -105,6 +106,19 @@ class GradientSync::Impl {
     open_ = false;
     if (error_ != nullptr) std::rethrow_exception(error_);
     return report_;
+  }
+
+  void give_up(const std::string& why) {
+    std::unique_lock lock(mutex_);
+    expect(open_, "[sync] give_up() needs a step that has begun");
+    given_up_ = why;
+    // What was announced goes to the residual as part of whole buckets.
+    const Buffer zeros = backend_.allocate(announce_missing_as(nullptr));
+    announce_missing_as(zeros.data<float>());
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return running_ == 0; });
+    comm_.count_steps(1, 0);
+    open_ = false;
   }
 
   bool recover() {
@@ -172,6 +186,22 @@ class GradientSync::Impl {
     };
     context_.set_watch(watch);
     if (ExchangeContext* host = buckets_.host_context()) host->set_watch(watch);
+  }
+
+  // Room for the largest tensor that is missing; announces them unless null.
+  std::size_t announce_missing_as(const float* zeros) {
+    std::size_t bytes = sizeof(float);
+    for (std::size_t t = 0; t < tensors().size(); ++t) {
+      for (const std::size_t b : buckets_.of(t)) {
+        if (buckets_[b].has(t)) continue;
+        const auto& dims = tensors()[t].dims;
+        bytes = std::max(bytes, shape3(dims).size() * sizeof(float));
+        if (zeros != nullptr) {
+          buckets_[b].add(t, contiguous_view(zeros, dims), {});
+        }
+      }
+    }
+    return bytes;
   }
 
   // Between those who exchange.
@@ -260,12 +290,16 @@ class GradientSync::Impl {
   }
 
   // Of a bucket; false if the sync ends. Throws what the selecting thread
-  // threw.
+  // threw, and why the step was given up.
   bool wait_for_selection(std::size_t b) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || selected_ > b || failed_; });
-    if (!stopping_ && selected_ <= b) std::rethrow_exception(error_);
-    return !stopping_;
+    changed_.wait(lock, [&] {
+      return stopping_ || selected_ > b || failed_ || given_up_;
+    });
+    if (stopping_) return false;
+    ensure(!given_up_, given_up_.value_or(""));
+    if (selected_ <= b) std::rethrow_exception(error_);
+    return true;
   }
 
   // False if the sync ends. What goes wrong here or in the selecting thread is
@@ -437,8 +471,9 @@ class GradientSync::Impl {
   int running_ = 0;    // threads that are at work on the step
   bool open_ = false;  // begun, and not finished
   bool stopping_ = false;
-  bool failed_ = false;  // one of the threads has
-  bool voted_ = false;   // for the step
+  bool failed_ = false;                  // one of the threads has
+  std::optional<std::string> given_up_;  // and why
+  bool voted_ = false;                   // for the step
   bool in_doubt_ = false;
   std::exception_ptr error_;
   StepInfo step_;
@@ -472,6 +507,7 @@ void GradientSync::ready(std::size_t tensor, const TensorView& gradient,
   impl_->ready(tensor, gradient, event);
 }
 SyncReport GradientSync::finish() { return impl_->finish(); }
+void GradientSync::give_up(const std::string& why) { impl_->give_up(why); }
 bool GradientSync::recover() { return impl_->recover(); }
 void GradientSync::replan(const Plan& plan,
                           const std::optional<Network>& network) {

@@ -103,6 +103,11 @@ class GradientSync {
   // undefined), of dense ones the gradients are what they were. Where ranks
   // voted to stop, all of them throw std::runtime_error with the reason.
   SyncReport finish();
+  // Instead of finish(), for a step that will not be completed on this rank,
+  // because backward threw, say: rolls it back, and tells the others, who throw
+  // CommError with `why` in it. Of tensors that were announced nothing is lost.
+  // Then recover(), as after a CommError.
+  void give_up(const std::string& why);
 
   // After a CommError, on all ranks that go on: rebuilds the communicator and
   // the link, and ends all doubt about the step that failed. True if it was

@@ -23,6 +23,7 @@ class Trace {
  public:
   void turn(bool on) { on_ = on; }
   bool on() const { return on_; }
+  void clear() { spans_.clear(); }
   void add(const Span& span) {
     if (!on_) return;
     const std::lock_guard lock(mutex_);

@@ -53,26 +53,6 @@ NamedTensors buffers_of(const torch::nn::Module& module) {
   return named(module.named_buffers());
 }
 
-TensorView view_of(const torch::Tensor& tensor) {
-  const auto type = tensor.scalar_type();
-  require(type == torch::kFloat32 || type == torch::kBFloat16 ||
-              type == torch::kFloat16,
-          "[view] a gradient must be fp32, bf16 or fp16, got ",
-          c10::toString(type));
-  std::vector<std::size_t> dims;
-  for (const std::int64_t d : tensor.sizes()) {
-    dims.push_back(static_cast<std::size_t>(d));
-  }
-  TensorView view = contiguous_view(tensor.data_ptr(), dims,
-                                    type == torch::kFloat32    ? DType::kFp32
-                                    : type == torch::kBFloat16 ? DType::kBf16
-                                                               : DType::kFp16);
-  for (std::size_t d = 0; d < dims.size(); ++d) {
-    view.strides[d] = tensor.stride(static_cast<std::int64_t>(d));
-  }
-  return view;
-}
-
 std::int64_t count_elements(const NamedTensors& tensors) {
   std::int64_t count = 0;
   for (const NamedTensor& item : tensors) count += item.tensor.numel();

@@ -5,25 +5,15 @@
 #include <string>
 #include <vector>
 
-#include "sluice/core/view.h"
 #include "sluice/run/checkpoint.h"
+#include "sluice/torch/gradients.h"
 
 namespace sluice {
-
-struct NamedTensor {
-  std::string name;
-  torch::Tensor tensor;
-};
-using NamedTensors = std::vector<NamedTensor>;
 
 // A module's parameters or buffers (the running statistics of normalisation),
 // in the order in which they were registered. They share memory with it.
 NamedTensors parameters_of(const torch::nn::Module& module);
 NamedTensors buffers_of(const torch::nn::Module& module);
-
-// A tensor's own memory, whatever its strides. Throws std::invalid_argument for
-// types other than fp32, bf16 and fp16, and for more than kMaxDims dimensions.
-TensorView view_of(const torch::Tensor& tensor);
 
 // The number of elements of all of them.
 std::int64_t count_elements(const NamedTensors& tensors);

@@ -197,6 +197,28 @@ TEST(Communicator, FollowsAPeerThatHasStartedOver) {
   });
 }
 
+// It has said why it gave up: that is what a rank wants to know that comes to
+// read it together with the first frame of the new epoch.
+TEST(Communicator, TellsWhyAPeerHasStartedOver) {
+  auto ranks = make_thread_ranks(2);
+  Communicator& first = *ranks[0];
+  EXPECT_THROW(first.abandon("exchange", 3, "it was told to"), CommError);
+  first.rebuild();
+  first.begin("settle", 3);
+  first.send(1, 0, {});
+  try {
+    ranks[1]->begin("wait", 3);
+    ranks[1]->receive(0, 0);
+    ADD_FAILURE() << "nobody sent that";
+  } catch (const CommError& e) {
+    EXPECT_NE(std::string(e.what()).find("it was told to"), std::string::npos)
+        << e.what();
+  }
+  ranks[1]->rebuild();
+  ranks[1]->begin("settle", 3);
+  EXPECT_TRUE(ranks[1]->receive(0, 0).empty());
+}
+
 TEST(Communicator, BarrierAndFinishWorkForAnyNumber) {
   for (const std::size_t size : {1, 2, 3, 5, 8, 64}) {
     auto ranks = make_thread_ranks(size);

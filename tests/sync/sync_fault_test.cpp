@@ -58,6 +58,56 @@ void expect_no_loss(std::size_t pieces) {
 TEST(SyncFaults, AFailedStepLosesNoGradient) { expect_no_loss(1); }
 TEST(SyncFaults, AFailedStepLosesNoGradientInPieces) { expect_no_loss(3); }
 
+// Law 4 where backward threw on one rank: the others hear why, what was
+// announced is kept, and all go on with the same step.
+TEST(SyncFaults, AStepThatIsGivenUpLosesNothing) {
+  for (const std::string& backend_name : device_and_linked_names()) {
+    ManualClock clock;
+    auto ranks = make_thread_ranks(3, {&clock, nullptr, nullptr});
+    LinkHub hub(nullptr, nullptr);
+    run_ranks(ranks, [&](std::size_t r) {
+      auto backend = make_backend(backend_name);
+      DeviceGradients device(*backend);
+      const Gradients g = gradients_of(r, 0);
+      device.set(g);
+      SyncOptions options;
+      options.plan = plan_of({.collective = "allgather"});
+      const auto link = make_link(backend_name, hub, *ranks[r], *backend);
+      options.link = link.get();
+      GradientSync sync(*ranks[r], *backend, kTensors, options);
+      sync.begin(0);
+      if (r == 1) {
+        device.announce(sync, 2);
+        sync.give_up("backward threw");
+      } else {
+        device.announce_all(sync);
+        try {
+          sync.finish();
+          ADD_FAILURE() << "rank " << r << " must not finish the step";
+        } catch (const CommError& e) {
+          EXPECT_NE(std::string(e.what()).find("backward threw"),
+                    std::string::npos)
+              << e.what();
+          EXPECT_EQ(e.suspect(), 1);
+        }
+      }
+      EXPECT_FALSE(sync.recover());
+      const std::vector<float> residual = sync.save().residual;
+      std::size_t j = 0;
+      for (std::size_t t = 0; t < kTensors.size(); ++t) {
+        const bool kept = kTensors[t].dims.size() > 1 && (r != 1 || t == 2);
+        for (std::size_t i = 0; i < size_of(kTensors[t]); ++i, ++j) {
+          ASSERT_EQ(residual[j], kept ? g[t][i] : 0) << kTensors[t].name;
+        }
+      }
+      device.set(g);
+      sync.begin(0);
+      device.announce_all(sync);
+      EXPECT_TRUE(sync.finish().committed);
+    });
+  }
+}
+
 // A link that cannot be made anew fails the recovery on all ranks, and decides
 // nothing: the next one ends all doubt, whatever was lost.
 TEST(SyncFaults, ARecoveryMayFailAtItsLink) {

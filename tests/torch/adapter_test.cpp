@@ -37,7 +37,8 @@ void expect_means(std::size_t ranks_count, int passes, bool stage = false,
     input.sizes = {12, 10};
     input.sparse.sparsifier = "none";
     how.plan = make_plan("layerwise", input);
-    GradientSync sync(*ranks[r], *backend, describe_tensors(parameters), how);
+    GradientSync sync(*ranks[r], *backend,
+                      describe_tensors("train", parameters), how);
     AutogradAdapter adapter(sync, parameters, stage);
     for (std::uint64_t step = 0; step < 3; ++step) {
       adapter.clear();
@@ -78,7 +79,8 @@ torch::Tensor selected(at::MemoryFormat format, bool stage) {
     input.sizes = {120};
     input.sparse.sparsifier = "adtopk";  // which looks at rows
     how.plan = make_plan("layerwise", input);
-    GradientSync sync(*ranks[r], *backend, describe_tensors(parameters), how);
+    GradientSync sync(*ranks[r], *backend,
+                      describe_tensors("train", parameters), how);
     AutogradAdapter adapter(sync, parameters, stage);
     const auto factor =
         torch::arange(120).mul(7 + r).sin().reshape({4, 3, 2, 5});

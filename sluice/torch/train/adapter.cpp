@@ -1,11 +1,7 @@
 #include "sluice/torch/train/adapter.h"
 
-#include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
-
-#include "sluice/core/error.h"
 
 namespace sluice {
 
@@ -21,19 +17,6 @@ struct AutogradAdapter::Hook final
   AutogradAdapter& owner;
   std::size_t index;
 };
-
-namespace {
-
-// When what torch has enqueued so far has made the tensor.
-Event event_after(const torch::Tensor& tensor) {
-  const torch::Device device = tensor.device();
-  if (device.is_cpu()) return {};
-  const auto event = std::make_shared<c10::Event>(device.type());
-  event->record(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
-  return cuda_event(event, event->eventId());
-}
-
-}  // namespace
 
 AutogradAdapter::AutogradAdapter(GradientSync& sync, NamedTensors parameters,
                                  bool stage, std::chrono::nanoseconds timeout)
@@ -121,20 +104,6 @@ void AutogradAdapter::announce(std::size_t i) {
   } else if (sync_ != nullptr) {
     sync_->ready(i, view_of(gradient), event_after(gradient));
   }
-}
-
-std::vector<TensorInfo> describe_tensors(const NamedTensors& parameters) {
-  std::vector<TensorInfo> infos;
-  for (const NamedTensor& p : parameters) {
-    require(p.tensor.scalar_type() == torch::kFloat32 &&
-                p.tensor.is_non_overlapping_and_dense(),
-            "[train] parameter '", p.name, "' must be fp32 without gaps");
-    infos.push_back({p.name, {}});
-    for (const std::int64_t d : p.tensor.sizes()) {
-      infos.back().dims.push_back(static_cast<std::size_t>(d));
-    }
-  }
-  return infos;
 }
 
 }  // namespace sluice

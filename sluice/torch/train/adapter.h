@@ -63,8 +63,4 @@ class AutogradAdapter {
   bool held_ = false;
 };
 
-// What the sync must know of them. Throws std::invalid_argument for parameters
-// that it cannot take.
-std::vector<TensorInfo> describe_tensors(const NamedTensors& parameters);
-
 }  // namespace sluice

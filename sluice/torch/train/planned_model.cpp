@@ -48,7 +48,7 @@ PlannedModel make_planned_model(const TrainConfig& asked,
     use_channels_last(planned.parameters);
   }
   planned.buffers = buffers_of(*planned.module);
-  planned.tensors = describe_tensors(planned.parameters);
+  planned.tensors = describe_tensors("train", planned.parameters);
   for (const TensorInfo& t : planned.tensors) planned.names.push_back(t.name);
   Exceptions exceptions;
   exceptions.dense = split_names(config.dense);

@@ -2,9 +2,9 @@
 
 #include <memory>
 
+#include "sluice/run/planning.h"
 #include "sluice/torch/models/model.h"
 #include "sluice/torch/tensors.h"
-#include "sluice/torch/train/planning.h"
 
 namespace sluice {
 

@@ -15,20 +15,6 @@
 #include "sluice/torch/train/device.h"
 
 namespace sluice {
-namespace {
-
-constexpr const char* kInsideMachines = "20us,10Gbit";
-
-// Numbers that are the same in every run, and so is what is chosen by them.
-// Between 4 processes on 2 cores of an EPYC `sluice probe` found 3 to 37 us and
-// 7 to 17 Gbit/s (2026-11-16); between hosts a slow network is expected.
-std::string nominal_network(const TrainConfig& config,
-                            const Communicator& comm) {
-  if (!config.net.empty()) return config.net;
-  return comm.local_size() == comm.size() ? kInsideMachines : "50us,1Gbit";
-}
-
-}  // namespace
 
 Session::Session(const TrainConfig& how, Communicator& ranks,
                  const ModelFile* saved, bool as_device)
@@ -190,8 +176,10 @@ bool Session::knows_network() const {
 // Planners go by the same numbers as collectives, or, where those are measured
 // later, by nominal ones.
 PlanSite Session::site() const {
-  const Link numbers = parse_link(
-      knows_network() ? config.network : nominal_network(config, comm));
+  const std::string nominal =
+      !config.net.empty() ? config.net
+                          : nominal_network(comm.local_size() == comm.size());
+  const Link numbers = parse_link(knows_network() ? config.network : nominal);
   PlanSite out{comm.size(), {}, false, backend->is_host() ? "cpu" : "cuda"};
   out.network.between = {numbers.alpha, numbers.beta};
   const auto hosts = static_cast<double>(machines().leaders().size());
@@ -199,7 +187,7 @@ PlanSite Session::site() const {
     out.network.inside = {numbers.inside_alpha, numbers.inside_beta};
     out.network.per_machine = static_cast<double>(numbers.per_machine);
   } else if (config.net.empty() && hosts > 1) {
-    const Link inside = parse_link(kInsideMachines);
+    const Link inside = parse_link(nominal_network(true));
     out.network.inside = {inside.alpha, inside.beta};
     out.network.per_machine = static_cast<double>(comm.size()) / hosts;
   }

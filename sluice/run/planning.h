@@ -18,6 +18,11 @@ struct PlanSite {
   std::string device = "cpu";  // that selects
 };
 
+// Of a network that nobody has measured, as parse_link() takes it: between the
+// ranks of one machine, or between machines. The same in every run, and so is
+// what is chosen by it.
+std::string nominal_network(bool inside_machine);
+
 // A model, as planners see it. Refers to its parts.
 struct PlannedTensors {
   std::span<const TensorInfo> tensors;

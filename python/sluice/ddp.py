@@ -1,0 +1,103 @@
+"""The hook for DistributedDataParallel, which reads its annotations as objects."""
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from .momentum import warn_once
+from .sync import GradientSync
+
+
+class HookState(GradientSync):
+    """What comm_hook works with; attach() makes it and registers both.
+
+    For frameworks that register hooks themselves:
+
+        ddp.register_comm_hook(sluice.HookState(ddp, density=0.01), sluice.comm_hook)
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module,
+        group: dist.ProcessGroup | None = None,
+        scaler: Any = None,
+        optimizer: torch.optim.Optimizer | None = None,
+        **how: Any,
+    ) -> None:
+        if isinstance(model, DistributedDataParallel):
+            group = model.process_group if group is None else group
+            ignored = model.parameters_to_ignore
+            model = model.module
+        else:
+            ignored = set()
+        named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
+        super().__init__(named, group, **how)
+        self._scaler = scaler
+        if optimizer is not None and self.rank == 0:
+            warn_once(self.momentum_advice(optimizer))
+
+    def scale(self) -> torch.Tensor | None:
+        """What gradients are multiplied by, if anything."""
+        if self._scaler is None or not self._scaler.is_enabled():
+            return None
+        # Where there is a tensor, no value has to come from the device.
+        tensor = getattr(self._scaler, "_scale", None)
+        return tensor.clone() if tensor is not None else torch.tensor(self._scaler.get_scale())
+
+
+def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """What DistributedDataParallel calls for every bucket of gradients."""
+    return state.live.announce(bucket, state.scale())
+
+
+def attach(
+    ddp: DistributedDataParallel,
+    sparsifier: str = "topk",
+    density: float = 0.01,
+    *,
+    scaler: Any = None,
+    optimizer: torch.optim.Optimizer | None = None,
+    **how: Any,
+) -> HookState:
+    """Makes a DistributedDataParallel model exchange sparse gradients.
+
+        ddp = DistributedDataParallel(model)
+        sync = sluice.attach(ddp, sparsifier="adtopk", density=0.01)
+
+    Called by all ranks of the model's group, with the same settings, before the
+    first backward pass. Names are those of sluice.list().
+
+    sparsifier        which entries are sent; "none": all of them
+    density           the share of entries that is sent
+    scaler            the GradScaler in use: residuals are then kept unscaled
+    optimizer         the optimizer in use: warns, once, where its momentum does not
+                      go with the feedback (see momentum_advice)
+    feedback          what is kept of what is not sent: "residual", "dgc", "none"
+    collective        how entries are summed; "auto" chooses by size
+    dense_collective  the same for tensors that stay dense: gloo's own sum, or
+                      "dense:by=ring", "dense-bf16"
+    values            form of what is sent: "fp32", "bf16" or "fp16"
+    plan              what travels together: "size=1M" (as "auto" has it), the name
+                      of a planner, a plan.json, or the plan of another sync
+    exceptions        {"embed": "dense", "head.*": "no_feedback"}: by names of
+                      parameters, with * and ?, or of modules
+    dense_below       tensors of fewer elements stay dense
+    dense_rank        tensors of at most so many dimensions stay dense
+    warmup            densities of the first epochs, as in "warmup:epochs=4", which
+                      are of steps_per_epoch steps each
+    network           what collective "auto" chooses by: "50us,1Gbit", "measured"
+    nonfinite         "skip": where a rank has NaN or Inf, the gradients of all
+                      ranks are NaN, and residuals are kept; "stop" raises
+    timeout           seconds to wait for another rank
+    seed              of rules that draw at random
+    """
+    if not isinstance(ddp, DistributedDataParallel):
+        raise TypeError(
+            f"[attach] the model must be a DistributedDataParallel, got {type(ddp).__name__}; "
+            "GradientSync works without one"
+        )
+    state = HookState(ddp, scaler=scaler, optimizer=optimizer, sparsifier=sparsifier, density=density, **how)
+    ddp.register_comm_hook(state, comm_hook)
+    return state

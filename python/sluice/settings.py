@@ -1,0 +1,78 @@
+"""How gradients are exchanged, as the extension takes it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Mapping
+
+import torch
+
+# What an exception may say of the tensors whose names match.
+_KINDS = ("dense", "no_feedback")
+
+
+def _patterns(exceptions: Mapping[str, str]) -> dict[str, str]:
+    """The names per kind, as comma-separated text."""
+    named: dict[str, list[str]] = {kind: [] for kind in _KINDS}
+    for pattern, kind in exceptions.items():
+        if kind not in named:
+            raise ValueError(
+                f"[attach] exceptions must be one of {', '.join(_KINDS)}, got {kind!r} for {pattern!r}"
+            )
+        if "," in pattern:
+            raise ValueError(
+                f"[attach] a pattern of exceptions must have no comma, got {pattern!r}; give one entry each"
+            )
+        named[kind].append(pattern)
+    return {kind: ",".join(names) for kind, names in named.items()}
+
+
+def settings_json(
+    device: torch.device,
+    *,
+    sparsifier: str = "topk",
+    density: float = 0.01,
+    feedback: str = "residual",
+    collective: str = "auto",
+    dense_collective: str | None = None,
+    values: str = "fp32",
+    plan: str | Mapping[str, Any] = "auto",
+    exceptions: Mapping[str, str] | None = None,
+    dense_below: int = 0,
+    dense_rank: int = 1,
+    warmup: str = "",
+    steps_per_epoch: int = 0,
+    network: str = "nominal",
+    nonfinite: str = "skip",
+    timeout: float = 60.0,
+    seed: int = 1,
+) -> str:
+    """All of it as one JSON object; see attach() for what it means."""
+    if dense_collective is None:
+        dense_collective = "dense:by=native" if device.type == "cpu" else "dense"
+    if plan == "auto" and sparsifier == "none":
+        # Nothing is selected beside the wire, so that only messages count: as DDP's own.
+        plan = "size=25M"
+    # A number that is none, and a density of 0, are refused where all ranks hear of it.
+    settings = {
+        "sparsifier": sparsifier,
+        "density": density,
+        "feedback": feedback,
+        "collective": collective,
+        "dense_collective": dense_collective,
+        "values": values,
+        "plan": plan if isinstance(plan, str) else "auto",
+        "plan_json": "" if isinstance(plan, str) else json.dumps(plan),
+        "dense_below": dense_below,
+        "dense_rank": dense_rank,
+        "density_schedule": warmup,
+        "steps_per_epoch": steps_per_epoch,
+        "network": network,
+        "nonfinite": nonfinite,
+        "timeout": timeout,
+        "seed": seed,
+        "device": device.type,
+        "threads": torch.get_num_threads(),
+        **_patterns(exceptions or {}),
+    }
+    return json.dumps(settings)

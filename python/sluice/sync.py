@@ -1,0 +1,162 @@
+"""Gradients of a model, exchanged by all ranks of a group."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import weakref
+from datetime import timedelta
+from typing import Any, Iterable
+
+import torch
+import torch.distributed as dist
+
+from . import _core, momentum, settings, state
+
+# Ended before the interpreter is: their threads may not outlive it.
+_alive: weakref.WeakSet[GradientSync] = weakref.WeakSet()
+
+
+def _close_all() -> None:
+    for sync in list(_alive):
+        sync.close()
+
+
+atexit.register(_close_all)
+
+
+def _own_group(group: dist.ProcessGroup | None, timeout: timedelta | None = None) -> dist.ProcessGroup:
+    """A group of the same ranks that nobody else uses. A call of all of them."""
+    if not dist.is_initialized():
+        raise RuntimeError(
+            "[attach] torch.distributed must be initialized, but is not; call init_process_group() first"
+        )
+    ranks = dist.get_process_group_ranks(group if group is not None else dist.group.WORLD)
+    return dist.new_group(ranks, backend="gloo", timeout=timeout, use_local_synchronization=True)
+
+
+class GradientSync:
+    """Exchanges the gradients of parameters, in a training loop of one's own.
+
+        sync = sluice.GradientSync(model.named_parameters(), sparsifier="topk")
+        loss.backward()
+        sync.step()        # p.grad is now the mean over the ranks
+        optimizer.step()
+
+    All ranks of the group make it together, with the same settings, which are
+    those of attach(). What is not sent stays in a residual on this rank.
+    """
+
+    def __init__(
+        self,
+        named_parameters: Iterable[tuple[str, torch.nn.Parameter]],
+        group: dist.ProcessGroup | None = None,
+        **how: Any,
+    ) -> None:
+        pairs = [(name, p) for name, p in named_parameters if p.requires_grad]
+        self._parameters = [p for _, p in pairs]
+        self.names = [name for name, _ in pairs]
+        device = self._parameters[0].device if pairs else torch.device("cpu")
+        text = settings.settings_json(device, **how)
+        self._how = json.loads(text)
+        own = _own_group(group)
+        # gloo's own sums end by the time of their group, and take its connections along.
+        patience = timedelta(seconds=max(float(self._how["timeout"]), 1.0))
+        sums = _own_group(group, patience) if device.type == "cpu" else None
+        self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self._parameters, text)
+        _alive.add(self)
+
+    @property
+    def core(self) -> _core.BucketHook:
+        """The extension's part. Raises RuntimeError once it is closed."""
+        if self._hook is None:
+            raise RuntimeError("[sync] it was closed, and exchanges nothing any more; attach again")
+        return self._hook
+
+    @property
+    def live(self) -> _core.BucketHook:
+        """The same, to exchange by: the group must be there as well."""
+        if not dist.is_initialized():
+            raise RuntimeError(
+                "[sync] its process group must be there, but was destroyed; init_process_group() and attach again"
+            )
+        return self.core
+
+    @property
+    def rank(self) -> int:
+        """Of this process, in the group."""
+        return self.core.rank
+
+    @property
+    def world_size(self) -> int:
+        """Of the group."""
+        return self.core.size
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """What travels together and how; attach(plan=...) takes it again."""
+        return json.loads(self.core.plan)
+
+    @property
+    def skipped(self) -> bool:
+        """Whether the last step was skipped: its gradients are NaN on all ranks."""
+        last = self.stats()
+        return last["step"] > 0 and not last["last_committed"]
+
+    def step(self) -> bool:
+        """Replaces all gradients by their mean over the ranks.
+
+        A parameter without a gradient brings zeros, and has one afterwards.
+        False if a rank had values that are not finite: gradients are then NaN on
+        all ranks, and residuals as before. Raises CommError if a rank is lost.
+        """
+        for p in self._parameters:
+            if p.grad is None:
+                p.grad = torch.zeros_like(p)
+        return self.live.step([p.grad for p in self._parameters])
+
+    def recover(self) -> bool:
+        """After a CommError, on all ranks: goes on where they can.
+
+        True if the step that failed has been committed after all: its gradients
+        are then the mean. Raises CommError if a rank is still lost.
+        """
+        return self.live.recover()
+
+    def stats(self) -> dict[str, Any]:
+        """What the last step and all steps so far came to, on this rank."""
+        return json.loads(self.core.stats())
+
+    def state_dict(self) -> dict[str, Any]:
+        """All that is kept between steps on this rank; see sluice.state."""
+        return state.save(self)
+
+    def load_state_dict(self, saved: Any) -> None:
+        """Goes on from a state, or from those of all ranks; see sluice.state."""
+        state.load(self, saved)
+
+    def log_to(self, writer: Any, prefix: str = "sluice") -> None:
+        """Writes what the last step came to: `writer` is a SummaryWriter.
+
+            sync.log_to(writer)     # behind a step, on one rank or on all
+        """
+        stats = self.stats()
+        for name, value in stats["last"].items():
+            writer.add_scalar(f"{prefix}/{name}", value, stats["step"])
+        writer.add_scalar(f"{prefix}/skipped", stats["skipped"], stats["step"])
+
+    def momentum_advice(self, optimizer: torch.optim.Optimizer) -> str:
+        """What to change about an optimizer's momentum; empty if nothing.
+
+            sync.momentum_advice(torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+        """
+        return momentum.advice(self._how, optimizer)
+
+    def trace(self, steps: int, path: str) -> None:
+        """Writes a timeline of the next steps, of all ranks, for Perfetto or
+        chrome://tracing. Called by all ranks before the same step; rank 0 writes."""
+        self.core.trace(steps, path)
+
+    def close(self) -> None:
+        """Ends its threads. A hook that is registered raises from now on."""
+        self._hook = None

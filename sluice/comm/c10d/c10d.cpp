@@ -1,0 +1,313 @@
+#include "sluice/comm/c10d/c10d.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/zeros.h>
+#include <unistd.h>
+
+#include <array>
+#include <condition_variable>
+#include <cstring>
+#include <thread>
+
+#include "sluice/comm/c10d/mailbox.h"
+#include "sluice/core/ensure.h"
+
+namespace sluice {
+namespace {
+
+using Clock = Engine::Clock;
+using Group = c10::intrusive_ptr<c10d::Backend>;
+using Work = c10::intrusive_ptr<c10d::Work>;
+
+// A frame travels as its length with the frame itself behind it if it is short,
+// else as its length and then, by another tag, as it is. So short ones take one
+// message, and long ones are never copied.
+constexpr std::size_t kShort = std::size_t{1} << 16;
+constexpr int kFirstTag = 1;
+constexpr int kRestTag = 2;
+// gloo sends when it knows that the receiver waits; so several are waited for,
+// or each message would take the way back as well.
+constexpr std::size_t kPosted = 4;
+// Waits end by abort(): one that ends by time closes all of gloo's connections.
+constexpr auto kForever = std::chrono::hours(24 * 365);
+constexpr auto kMoment = std::chrono::milliseconds(50);
+constexpr auto kLastSends = std::chrono::seconds(5);
+
+at::Tensor tensor_over(std::span<std::byte> bytes) {
+  return at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())},
+                       at::kByte);
+}
+
+// What arrives from one peer, on a thread of its own.
+class Receiver {
+ public:
+  Receiver(Group group, std::size_t peer, Mailbox& mailbox)
+      : group_(std::move(group)), peer_(peer), mailbox_(mailbox) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Receiver() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      for (Posted& first : firsts_) abort(first.work);
+      abort(rest_);
+    }
+    thread_.join();
+  }
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+ private:
+  struct Posted {
+    std::array<std::byte, sizeof(std::uint64_t) + kShort> bytes;
+    Work work;
+  };
+
+  static void abort(const Work& work) {
+    if (work) work->abort();
+  }
+
+  void run() {
+    try {
+      for (Posted& first : firsts_) post(first.bytes, kFirstTag, first.work);
+      for (std::size_t i = 0; receive(firsts_[i]); i = (i + 1) % kPosted) {
+      }
+    } catch (const std::exception&) {
+      // The peer is lost, which the communicator notices by its silence.
+    }
+  }
+
+  // Once stopping, nothing is posted any more.
+  void post(std::span<std::byte> bytes, int tag, Work& work) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    std::vector<at::Tensor> tensors = {tensor_over(bytes)};
+    work = group_->recv(tensors, static_cast<int>(peer_), tag);
+  }
+
+  // False if it was aborted.
+  bool wait(const Work& work) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return false;
+    }
+    return work->wait(kForever);
+  }
+
+  bool receive(Posted& first) {
+    if (!wait(first.work)) return false;
+    std::uint64_t size = 0;
+    std::memcpy(&size, first.bytes.data(), sizeof(size));
+    ensure(size >= Frame::kHeader, "[c10d] rank ", peer_,
+           " must send frames, sent ", size, " bytes");
+    Frame frame = pool_.get(size - Frame::kHeader);
+    if (size <= kShort) {
+      std::memcpy(frame.bytes().data(), first.bytes.data() + sizeof(size),
+                  size);
+    } else {
+      post(frame.bytes(), kRestTag, rest_);
+      if (!wait(rest_)) return false;
+    }
+    post(first.bytes, kFirstTag, first.work);
+    mailbox_.put(peer_, std::move(frame));
+    return true;
+  }
+
+  Group group_;
+  std::size_t peer_;
+  Mailbox& mailbox_;
+  FramePool pool_;
+  std::mutex mutex_;  // of what abort() must see
+  bool stopping_ = false;
+  std::array<Posted, kPosted> firsts_;
+  Work rest_;
+  std::thread thread_;
+};
+
+// What is on its way: keeps frames until gloo has sent them, which only a
+// thread that waits can tell.
+class Sender {
+ public:
+  explicit Sender(Group group) : group_(std::move(group)) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Sender() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, kLastSends, [&] { return sending_.empty(); });
+    stopping_ = true;
+    if (!sending_.empty()) sending_.front().work->abort();
+    lock.unlock();
+    changed_.notify_all();
+    thread_.join();
+  }
+  Sender(const Sender&) = delete;
+  Sender& operator=(const Sender&) = delete;
+
+  void send(std::size_t peer, const Frame& frame) {
+    const std::span<std::byte> bytes = frame.bytes();
+    const std::uint64_t size = bytes.size();
+    const std::size_t along = size <= kShort ? size : 0;
+    const Frame first = pool_.get(sizeof(size) + along);
+    std::memcpy(first.payload().data(), &size, sizeof(size));
+    std::memcpy(first.payload().data() + sizeof(size), bytes.data(), along);
+    start(peer, first, first.payload(), kFirstTag);
+    if (along == 0) start(peer, frame, bytes, kRestTag);
+  }
+
+ private:
+  struct Sending {
+    Work work;
+    Frame frame;
+  };
+
+  void start(std::size_t peer, const Frame& frame, std::span<std::byte> bytes,
+             int tag) {
+    std::vector<at::Tensor> tensors = {tensor_over(bytes)};
+    Work work = group_->send(tensors, static_cast<int>(peer), tag);
+    const std::lock_guard lock(mutex_);
+    sending_.push({std::move(work), frame});
+    changed_.notify_all();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [&] { return stopping_ || !sending_.empty(); });
+      if (stopping_) return;
+      const Work work = sending_.front().work;
+      lock.unlock();
+      try {
+        work->wait(kForever);
+      } catch (const std::exception&) {
+        // To a lost peer.
+      }
+      lock.lock();
+      if (stopping_) return;
+      sending_.pop();
+      changed_.notify_all();
+    }
+  }
+
+  Group group_;
+  FramePool pool_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Fifo<Sending> sending_;  // the first is being waited for
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+// Per rank, the first rank on its machine.
+std::vector<std::size_t> machines_in(const Group& group) {
+  constexpr std::int64_t kName = 256;
+  at::Tensor mine = at::zeros({kName}, at::kByte);
+  gethostname(static_cast<char*>(mine.data_ptr()), kName - 1);
+  std::vector<std::vector<at::Tensor>> names(1);
+  for (int r = 0; r < group->getSize(); ++r) {
+    names[0].push_back(at::zeros({kName}, at::kByte));
+  }
+  std::vector<at::Tensor> inputs = {mine};
+  group->allgather(names, inputs)->wait();
+  std::vector<std::size_t> first;
+  for (const at::Tensor& name : names[0]) {
+    std::size_t r = 0;
+    while (!names[0][r].equal(name)) ++r;
+    first.push_back(r);
+  }
+  return first;
+}
+
+class C10dEngine final : public Engine {
+ public:
+  C10dEngine(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+             const c10::intrusive_ptr<c10d::ProcessGroup>& sums)
+      : group_(group),
+        backend_(group->getBackend(c10::DeviceType::CPU)),
+        rank_(static_cast<std::size_t>(group->getRank())),
+        machines_(machines_in(backend_)),
+        mailbox_(machines_.size()),
+        sender_(backend_) {
+    if (sums) sums_ = sums->getBackend(c10::DeviceType::CPU);
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (machines_[r] == machine()) {
+        if (r < rank_) ++local_rank_;
+        ++local_size_;
+      }
+      if (r == rank_) continue;
+      receivers_.push_back(std::make_unique<Receiver>(backend_, r, mailbox_));
+    }
+  }
+
+  std::size_t rank() const override { return rank_; }
+  std::size_t size() const override { return machines_.size(); }
+  std::size_t local_rank() const override { return local_rank_; }
+  std::size_t local_size() const override { return local_size_; }
+  std::size_t machine() const override { return machines_[rank_]; }
+
+  void post(std::size_t peer, const Frame& frame) override {
+    try {
+      sender_.send(peer, frame);
+    } catch (const std::exception&) {
+      // A connection that is closed: the peer is silent from now on.
+    }
+  }
+  bool poll(std::size_t peer, Frame& frame) override {
+    return mailbox_.take(peer, frame);
+  }
+  void idle(Clock::time_point until) override { mailbox_.wait(until); }
+
+  // By memory that is not the caller's: a late sum still writes there.
+  Native sum(std::span<const float> in, std::span<float> out,
+             const std::function<bool()>& late) override {
+    if (!sums_) return Native::kNone;
+    const auto n = static_cast<std::int64_t>(in.size());
+    if (!sum_.defined() || sum_.numel() != n) sum_ = at::empty({n}, at::kFloat);
+    std::memcpy(sum_.mutable_data_ptr(), in.data(), in.size_bytes());
+    std::vector<at::Tensor> tensors = {sum_};
+    const Work work = sums_->allreduce(tensors);
+    while (!is_done(work)) {
+      if (late()) return Native::kLate;
+    }
+    std::memcpy(out.data(), sum_.const_data_ptr(), out.size_bytes());
+    return Native::kDone;
+  }
+
+  // After an error a sum of some rank may be outstanding, or have closed the
+  // connections.
+  void rebuild() override { sums_.reset(); }
+
+ private:
+  // Waits a moment; a sum that failed for want of a peer is never done.
+  bool is_done(const Work& work) {
+    try {
+      work->wait(kMoment);
+      return true;
+    } catch (const std::exception&) {
+      if (work->isCompleted()) std::this_thread::sleep_for(kMoment);
+      return false;
+    }
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  Group backend_;
+  std::size_t rank_;
+  std::vector<std::size_t> machines_;
+  std::size_t local_rank_ = 0;
+  std::size_t local_size_ = 0;
+  at::Tensor sum_;
+  Group sums_;  // null: gloo's own may not be used
+  Mailbox mailbox_;
+  std::vector<std::unique_ptr<Receiver>> receivers_;
+  Sender sender_;  // ends first: what is on its way needs the others
+};
+
+}  // namespace
+
+std::unique_ptr<Engine> make_c10d_engine(
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+    const c10::intrusive_ptr<c10d::ProcessGroup>& sums) {
+  return std::make_unique<C10dEngine>(group, sums);
+}
+
+}  // namespace sluice

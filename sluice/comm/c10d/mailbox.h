@@ -1,0 +1,46 @@
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <vector>
+
+#include "sluice/comm/engine.h"
+
+namespace sluice {
+
+// Frames that threads have received, by sender, for the one that asks.
+class Mailbox {
+ public:
+  explicit Mailbox(std::size_t peers) : boxes_(peers) {}
+
+  void put(std::size_t peer, Frame frame) {
+    const std::lock_guard lock(mutex_);
+    boxes_[peer].push(std::move(frame));
+    ++arrived_;
+    wake_.notify_one();
+  }
+
+  bool take(std::size_t peer, Frame& frame) {
+    const std::lock_guard lock(mutex_);
+    if (boxes_[peer].empty()) return false;
+    frame = boxes_[peer].pop();
+    return true;
+  }
+
+  // Returns at once if anything has arrived since it last returned: the caller
+  // may have looked too early.
+  void wait(Engine::Clock::time_point until) {
+    std::unique_lock lock(mutex_);
+    wake_.wait_until(lock, until, [&] { return arrived_ != seen_; });
+    seen_ = arrived_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<Fifo<Frame>> boxes_;
+  std::uint64_t arrived_ = 0;
+  std::uint64_t seen_ = 0;
+};
+
+}  // namespace sluice

@@ -1,0 +1,217 @@
+#include <pybind11/stl.h>
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include "sluice/codec/codec.h"
+#include "sluice/python/functions.h"
+#include "sluice/python/hook.h"
+#include "sluice/run/rank_part.h"
+#include "sluice/run/ranks.h"
+
+// What Python sees of it. Only tensors, numbers and text cross; who waits or
+// computes does so without the interpreter's lock.
+
+namespace py = pybind11;
+
+namespace sluice {
+namespace {
+
+PyObject* comm_error = nullptr;  // the class sluice.CommError
+
+// As torch's own code translates it, when backward rethrows it.
+struct LostRank final : public torch::PyTorchError {
+  using PyTorchError::PyTorchError;
+  PyObject* python_type() override { return comm_error; }
+};
+
+std::exception_ptr as_python(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CommError& e) {
+    return std::make_exception_ptr(LostRank(e.what()));
+  } catch (...) {
+    return error;
+  }
+}
+
+void translate(std::exception_ptr error) {
+  try {
+    if (error) std::rethrow_exception(error);
+  } catch (const CommError& e) {
+    PyErr_SetString(comm_error, e.what());
+  } catch (const AgreedError& e) {
+    PyErr_SetString(PyExc_ValueError, e.what());
+  } catch (const CodecError& e) {
+    PyErr_SetString(PyExc_ValueError, e.what());
+  }
+}
+
+NamedTensors named(const std::vector<std::string>& names,
+                   const std::vector<at::Tensor>& tensors) {
+  NamedTensors out;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    out.push_back({names[i], tensors[i]});
+  }
+  return out;
+}
+
+template <class T>
+at::Tensor tensor_of(const std::vector<T>& values, at::ScalarType type) {
+  at::Tensor out = at::empty({static_cast<std::int64_t>(values.size())}, type);
+  if (!values.empty()) {
+    std::memcpy(out.data_ptr(), values.data(), values.size() * sizeof(T));
+  }
+  return out;
+}
+
+template <class T>
+std::vector<T> values_of(const at::Tensor& tensor, at::ScalarType type) {
+  const at::Tensor host = tensor.to(at::kCPU, type).contiguous();
+  const auto* first = static_cast<const T*>(host.const_data_ptr());
+  return {first, first + host.numel()};
+}
+
+using Tensors = std::vector<at::Tensor>;
+
+py::dict to_dict(const GradientSync::State& state) {
+  Tensors rules;
+  for (const auto& r : state.rules) rules.push_back(tensor_of(r, at::kByte));
+  Tensors collectives;
+  for (const auto& c : state.collectives) {
+    collectives.push_back(tensor_of(c, at::kDouble));
+  }
+  py::dict out;
+  out["residual"] = tensor_of(state.residual, at::kFloat);
+  out["momentum"] = tensor_of(state.momentum, at::kFloat);
+  out["rules"] = rules;
+  out["collectives"] = collectives;
+  return out;
+}
+
+GradientSync::State from_dict(const py::dict& dict) {
+  GradientSync::State state;
+  state.residual =
+      values_of<float>(dict["residual"].cast<at::Tensor>(), at::kFloat);
+  state.momentum =
+      values_of<float>(dict["momentum"].cast<at::Tensor>(), at::kFloat);
+  for (const auto& r : dict["rules"].cast<Tensors>()) {
+    state.rules.push_back(values_of<std::byte>(r, at::kByte));
+  }
+  for (const auto& c : dict["collectives"].cast<Tensors>()) {
+    state.collectives.push_back(values_of<double>(c, at::kDouble));
+  }
+  return state;
+}
+
+py::tuple to_tuple(const HostEntries& entries) {
+  return py::make_tuple(tensor_of(entries.indices, at::kInt).to(at::kLong),
+                        tensor_of(entries.values, at::kFloat));
+}
+
+py::tuple select(at::Tensor residual, const at::Tensor& gradient,
+                 const std::string& sparsifier, double density,
+                 std::uint64_t step, std::uint64_t seed) {
+  std::vector<std::size_t> dims;
+  for (const auto d : residual.sizes()) {
+    dims.push_back(static_cast<std::size_t>(d));
+  }
+  const auto n = static_cast<std::size_t>(residual.numel());
+  HostEntries entries;
+  {
+    const py::gil_scoped_release release;
+    entries = select_entries({residual.data_ptr<float>(), n},
+                             {gradient.const_data_ptr<float>(), n}, dims,
+                             sparsifier, density, step, seed);
+  }
+  return to_tuple(entries);
+}
+
+at::Tensor encode(const at::Tensor& indices, const at::Tensor& values,
+                  std::size_t elements, const std::string& codec) {
+  const auto places = values_of<std::uint32_t>(indices, at::kInt);
+  const auto numbers = values_of<float>(values, at::kFloat);
+  return tensor_of(encode_entries(places, numbers, elements, codec), at::kByte);
+}
+
+py::tuple decode(const at::Tensor& message, std::size_t elements) {
+  return to_tuple(
+      decode_entries(values_of<std::byte>(message, at::kByte), elements));
+}
+
+using Wrapped = torch::jit::PythonFutureWrapper;
+
+std::shared_ptr<Wrapped> announce(BucketHook& hook, c10d::GradBucket& bucket,
+                                  const std::optional<at::Tensor>& scale) {
+  const c10::IValue value = torch::jit::toIValue(py::cast(bucket.getBuffer()),
+                                                 c10::PyObjectType::get());
+  const py::gil_scoped_release release;
+  return std::make_shared<Wrapped>(hook.announce(bucket, value, scale));
+}
+
+void bind_hook(py::module_& m) {
+  using Release = py::call_guard<py::gil_scoped_release>;
+  py::class_<BucketHook>(m, "BucketHook")
+      .def(py::init([](const BucketHook::Group& group,
+                       const std::optional<BucketHook::Group>& sums,
+                       const std::vector<std::string>& names,
+                       const std::vector<at::Tensor>& parameters,
+                       const std::string& settings) {
+        const py::gil_scoped_release release;
+        return std::make_unique<BucketHook>(group, sums.value_or(nullptr),
+                                            named(names, parameters), settings);
+      }))
+      .def("announce", &announce)
+      .def("step", &BucketHook::step, Release())
+      .def(
+          "recover", [](BucketHook& h) { return h.runner().recover(); },
+          Release())
+      .def("save", [](BucketHook& h) { return to_dict(h.runner().save()); })
+      .def("load",
+           [](BucketHook& h, const py::dict& state, std::uint64_t steps) {
+             h.runner().load(from_dict(state), steps);
+           })
+      .def("stats", [](BucketHook& h) { return h.runner().stats(); })
+      .def("trace",
+           [](BucketHook& h, std::uint64_t steps, const std::string& path) {
+             h.runner().trace(steps, path);
+           })
+      .def_property_readonly("rank",
+                             [](BucketHook& h) { return h.runner().rank(); })
+      .def_property_readonly("size",
+                             [](BucketHook& h) { return h.runner().size(); })
+      .def_property_readonly("steps",
+                             [](BucketHook& h) { return h.runner().steps(); })
+      .def_property_readonly("plan",
+                             [](BucketHook& h) { return h.runner().plan(); })
+      .def_property_readonly("link",
+                             [](BucketHook& h) { return h.runner().link(); });
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_core, m) {
+  comm_error = PyErr_NewExceptionWithDoc(
+      "sluice.CommError",
+      "A rank is lost, late, or in another step. The text names both ranks and "
+      "the step; residuals are intact.",
+      PyExc_RuntimeError, nullptr);
+  m.add_object("CommError", comm_error);
+  py::register_exception_translator(&translate);
+  set_error_translation(&as_python);
+  bind_hook(m);
+  m.def("select", &select);
+  m.def("encode", &encode);
+  m.def("decode", &decode);
+  m.def("list_methods", &list_methods);
+  m.def("inherit",
+        [](std::size_t old_ranks, std::size_t rank, std::size_t ranks) {
+          std::vector<std::pair<std::size_t, double>> parts;
+          for (const Inherited& i : inherit(old_ranks, rank, ranks)) {
+            parts.emplace_back(i.rank, i.factor);
+          }
+          return parts;
+        });
+}
+
+}  // namespace sluice

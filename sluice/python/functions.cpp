@@ -1,0 +1,131 @@
+#include "sluice/python/functions.h"
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "sluice/codec/codec.h"
+#include "sluice/collective/sparse_allreduce.h"
+#include "sluice/core/error.h"
+#include "sluice/feedback/feedback.h"
+#include "sluice/plan/planner.h"
+#include "sluice/sparsify/exceptions.h"
+#include "sluice/sparsify/schedule.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Backend& host() {
+  static const std::unique_ptr<Backend> backend = make_cpu_backend({1, ""});
+  return *backend;
+}
+
+HostEntries entries_of(const SparseBlock& block) {
+  const std::size_t n = block.count();
+  return {{block.indices(), block.indices() + n},
+          {block.values(), block.values() + n}};
+}
+
+template <class Rows>
+Json described(const Rows& rows) {
+  Json out = Json::array();
+  for (const Description& d : rows) {
+    Json parameters = Json::array();
+    for (const auto& p : d.parameters) {
+      parameters.push_back(
+          {{"name", p.name}, {"default", p.value}, {"doc", p.doc}});
+    }
+    out.push_back(
+        {{"name", d.name}, {"summary", d.summary}, {"parameters", parameters}});
+  }
+  return out;
+}
+
+template <class Entry>
+Json described_entries(std::span<const Entry> entries) {
+  std::vector<Description> rows;
+  for (const Entry& entry : entries) rows.push_back(entry.describe());
+  return described(rows);
+}
+
+}  // namespace
+
+HostEntries select_entries(std::span<float> residual,
+                           std::span<const float> gradient,
+                           const std::vector<std::size_t>& dims,
+                           const std::string& sparsifier, double density,
+                           std::uint64_t step, std::uint64_t seed) {
+  require(density > 0 && density <= 1,
+          "[select] density must be above 0 and at most 1, got ", density);
+  Backend& backend = host();
+  const auto stream = backend.make_stream();
+  Arena arena(backend, residual.size());
+  std::memcpy(arena.residual(), residual.data(), residual.size_bytes());
+  Bucket bucket;
+  bucket.add(0, shape3(dims), 0);
+  const auto feedback = make_feedback(
+      "residual", {backend, arena, bucket, make_sparsifier(sparsifier)});
+  const std::vector<TensorView> views = {
+      contiguous_view(gradient.data(), dims)};
+  StepInfo info;
+  info.step = step;
+  info.density = density;
+  info.seed = seed;
+  feedback->select(*stream, views, info);
+  backend.wait(feedback->staged().fetch(backend, *stream));
+  HostEntries out = entries_of(feedback->staged());
+  feedback->commit(*stream);
+  backend.wait(backend.record(*stream));
+  std::memcpy(residual.data(), arena.residual(), residual.size_bytes());
+  return out;
+}
+
+std::vector<std::byte> encode_entries(std::span<const std::uint32_t> indices,
+                                      std::span<const float> values,
+                                      std::size_t elements,
+                                      const std::string& codec) {
+  Backend& backend = host();
+  const auto stream = backend.make_stream();
+  Codec coder(backend, codec);
+  SparseBlock block(backend, elements, indices.size(), 1);
+  block.assign(backend, *stream, indices, values);
+  backend.wait(block.fetch(backend, *stream));
+  SegmentForm form;
+  form.size = elements;
+  form.values = coder.values();
+  Message message;
+  backend.wait(coder.encode(*stream, block, std::span(&form, 1), message));
+  const auto bytes = message.bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
+HostEntries decode_entries(std::span<const std::byte> message,
+                           std::size_t elements) {
+  Backend& backend = host();
+  const auto stream = backend.make_stream();
+  Codec coder(backend);
+  const std::uint64_t claimed = Codec::claimed_count(message);
+  SparseBlock block(backend, elements,
+                    std::min<std::uint64_t>(claimed, elements), 1);
+  SegmentForm form;
+  form.size = elements;
+  Decoded decoded;
+  backend.wait(
+      coder.decode(*stream, message, std::span(&form, 1), block, decoded));
+  decoded.check("the message");
+  return entries_of(block);
+}
+
+std::string list_methods() {
+  const Json all = {{"sparsifiers", described_entries(sparsifiers())},
+                    {"feedback", described_entries(feedbacks())},
+                    {"codecs", described(codec_descriptions())},
+                    {"collectives", described_entries(collectives())},
+                    {"planners", described_entries(planners())},
+                    {"schedules", described(schedule_descriptions())},
+                    {"exceptions", described(exception_descriptions())}};
+  return all.dump();
+}
+
+}  // namespace sluice

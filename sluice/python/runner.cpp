@@ -1,0 +1,279 @@
+#include "sluice/python/runner.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "sluice/comm/nccl/nccl.h"
+#include "sluice/core/ensure.h"
+#include "sluice/run/ranks.h"
+#include "sluice/run/timeline.h"
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+bool is_lost_rank(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CommError&) {
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void add(SyncReport& sum, const SyncReport& report) {
+  sum.budget += report.budget;
+  sum.selected += report.selected;
+  sum.sparse_elements += report.sparse_elements;
+  sum.dense_elements += report.dense_elements;
+  sum.nonfinite += report.nonfinite;
+  sum.lost += report.lost;
+  sum.traffic.bytes_sent += report.traffic.bytes_sent;
+  sum.traffic.bytes_received += report.traffic.bytes_received;
+  sum.traffic.messages_sent += report.traffic.messages_sent;
+  sum.exposed_seconds += report.exposed_seconds;
+  sum.select_seconds += report.select_seconds;
+  sum.exchange_seconds += report.exchange_seconds;
+}
+
+double ratio(std::uint64_t a, std::uint64_t b) {
+  return b == 0 ? 0 : static_cast<double>(a) / static_cast<double>(b);
+}
+
+Json to_json(const SyncReport& r) {
+  return {{"bytes_sent", r.traffic.bytes_sent},
+          {"bytes_received", r.traffic.bytes_received},
+          {"messages_sent", r.traffic.messages_sent},
+          {"density", ratio(r.selected, r.sparse_elements)},
+          {"selected_per_budget", ratio(r.selected, r.budget)},
+          {"sparse_elements", r.sparse_elements},
+          {"dense_elements", r.dense_elements},
+          {"nonfinite", r.nonfinite},
+          {"lost", r.lost},
+          {"exposed_seconds", r.exposed_seconds},
+          {"select_seconds", r.select_seconds},
+          {"exchange_seconds", r.exchange_seconds}};
+}
+
+// The largest of what the ranks bring.
+std::uint64_t largest(Communicator& comm, std::uint64_t mine) {
+  constexpr auto kStep = Communicator::kBetweenSteps;
+  const auto all = gather_at_first(comm, "recover", kStep,
+                                   std::as_bytes(std::span(&mine, 1)));
+  for (const Bytes& bytes : all) {
+    std::uint64_t theirs = 0;
+    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+    mine = std::max(mine, theirs);
+  }
+  return std::stoull(
+      broadcast_first(comm, "recover", kStep, std::to_string(mine)));
+}
+
+}  // namespace
+
+SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
+                       std::vector<TensorInfo> tensors,
+                       const std::string& settings)
+    : comm_(std::move(engine)), there_(tensors.size(), false) {
+  SyncOptions how;
+  const std::string problem = problem_of([&] {
+    settings_ = SyncSettings::from_json(settings);
+    const auto threads = static_cast<std::size_t>(settings_.config.threads);
+    backend_ =
+        gpu ? make_cuda_backend({*gpu}) : make_cpu_backend({threads, ""});
+    how = sync_options(settings_, tensors, comm_, *backend_);
+  });
+  // Before anything else that all ranks must do: who has asked for another
+  // deadline must not be the one who waits.
+  comm_.set_timeout(std::chrono::duration_cast<Engine::Clock::duration>(
+      std::chrono::duration<double>(settings_.config.timeout)));
+  compare_settings(comm_, settings_, tensors, problem);
+  schedule_.emplace(settings_.config.density_schedule,
+                    settings_.config.density);
+  for (const TensorInfo& t : tensors) names_.push_back(t.name);
+  how.trace = &trace_;
+  if (gpu && comm_.size() > 1) connect(*gpu);
+  how.link = link_.get();
+  agree(comm_, "attach", Communicator::kBetweenSteps, problem_of([&] {
+          sync_ = std::make_unique<GradientSync>(comm_, *backend_,
+                                                 std::move(tensors), how);
+        }));
+  thread_ = std::thread([this] { run(); });
+}
+
+// A call of all ranks; without NCCL all goes through the host.
+void SyncRunner::connect(int gpu) {
+  if (settings_.config.gpu_link == "mpi") return;
+  auto made = make_nccl_link(comm_, gpu);
+  link_ = std::move(made.link);
+  const bool must = settings_.config.gpu_link == "nccl" && link_ == nullptr;
+  agree(comm_, "attach", Communicator::kBetweenSteps,
+        must ? made.problem : std::string());
+}
+
+SyncRunner::~SyncRunner() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void SyncRunner::refuse_after_failure() const {
+  ensure(failure_.empty(), "[sync] step ", step_ + 1, " failed (", failure_,
+         "); call recover() on all ranks before the next one");
+}
+
+void SyncRunner::begin() {
+  const std::uint64_t epoch =
+      settings_.steps_per_epoch > 0 ? step_ / settings_.steps_per_epoch : 0;
+  sync_->begin(step_, {schedule_->density(epoch), settings_.config.density});
+  there_.assign(there_.size(), false);
+  missing_ = there_.size();
+  open_ = true;
+}
+
+void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
+  std::unique_lock lock(mutex_);
+  refuse_after_failure();
+  if (!open_) begin();
+  const auto known = [&](const Gradient& g) { return there_[g.tensor]; };
+  if (std::ranges::any_of(gradients, known)) {
+    give_up(concat("[sync] the backward pass of step ", step_ + 1,
+                   " did not come to its end on rank ", comm_.rank()));
+    refuse_after_failure();
+  }
+  try {
+    for (const Gradient& g : gradients) {
+      sync_->ready(g.tensor, g.view, g.event);
+      there_[g.tensor] = true;
+      --missing_;
+    }
+  } catch (const std::exception& e) {
+    give_up(e.what());
+    throw;
+  }
+  dones_.push_back(std::move(done));
+  if (missing_ == 0) changed_.notify_all();
+}
+
+void SyncRunner::give_up(const std::string& why) {
+  sync_->give_up(why);
+  open_ = false;
+  failure_ = why;
+  dones_.clear();
+}
+
+void SyncRunner::run() {
+  while (true) {
+    std::vector<Done> dones;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock,
+                    [&] { return stopping_ || (open_ && missing_ == 0); });
+      if (stopping_) return;
+    }
+    const Outcome outcome = finish();
+    {
+      const std::lock_guard lock(mutex_);
+      open_ = false;
+      if (outcome.error == nullptr) {
+        count(outcome.report);
+      } else if (is_lost_rank(outcome.error)) {
+        failure_ = text_of(outcome.error);
+      }
+      dones.swap(dones_);
+    }
+    for (const Done& done : dones) done(outcome);
+  }
+}
+
+SyncRunner::Outcome SyncRunner::finish() {
+  Outcome outcome;
+  try {
+    outcome.report = sync_->finish();
+    if (trace_.on() && step_ + 1 == trace_until_) write_trace();
+  } catch (...) {
+    outcome.error = std::current_exception();
+  }
+  return outcome;
+}
+
+void SyncRunner::count(const SyncReport& report) {
+  ++step_;
+  ++(report.committed ? committed_ : skipped_);
+  last_ = report;
+  add(total_, report);
+}
+
+bool SyncRunner::recover() {
+  const std::lock_guard lock(mutex_);
+  if (open_) {
+    give_up(concat("[sync] rank ", comm_.rank(), " gave up step ", step_ + 1,
+                   " to recover"));
+  }
+  const bool committed = sync_->recover();
+  // Who heard of a vote has counted its step.
+  step_ = largest(comm_, committed && !failure_.empty() ? step_ + 1 : step_);
+  failure_.clear();
+  return committed;
+}
+
+GradientSync::State SyncRunner::save() const {
+  const std::lock_guard lock(mutex_);
+  expect(!open_, "[sync] states are saved and loaded between two steps");
+  return sync_->save();
+}
+
+void SyncRunner::load(const GradientSync::State& state, std::uint64_t steps) {
+  const std::lock_guard lock(mutex_);
+  expect(!open_, "[sync] states are saved and loaded between two steps");
+  sync_->load(state);
+  step_ = steps;
+}
+
+std::string SyncRunner::stats() const {
+  const std::lock_guard lock(mutex_);
+  Json json = {{"step", step_},
+               {"committed", committed_},
+               {"skipped", skipped_},
+               {"last_committed", last_.committed},
+               {"memory_bytes", sync_->memory_bytes()},
+               {"last", to_json(last_)},
+               {"total", to_json(total_)}};
+  return json.dump();
+}
+
+void SyncRunner::trace(std::uint64_t steps, const std::string& path) {
+  const std::lock_guard lock(mutex_);
+  require(steps > 0, "[trace] steps must be at least 1, got 0");
+  expect(!open_ && !trace_.on(),
+         "[trace] a timeline begins between two steps, and one at a time");
+  trace_until_ = step_ + steps;
+  trace_path_ = path;
+  trace_.clear();
+  trace_.turn(true);
+}
+
+void SyncRunner::write_trace() {
+  trace_.turn(false);
+  write_timeline(comm_, step_, trace_, bucket_labels(sync_->plan(), names_),
+                 trace_path_);
+}
+
+std::string SyncRunner::plan() const { return to_json(sync_->plan(), names_); }
+
+}  // namespace sluice

@@ -1,0 +1,112 @@
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sluice/python/settings.h"
+#include "sluice/sparsify/schedule.h"
+
+namespace sluice {
+
+// A GradientSync with all that it runs on, for who hands gradients over in
+// parts and wants to be told when they are the mean. Counts the steps, and ends
+// each of them on a thread of its own. Knows nothing of torch or Python.
+//
+// announce() may be called from any thread, everything else between two steps.
+class SyncRunner {
+ public:
+  struct Gradient {
+    std::size_t tensor;
+    TensorView view;
+    Event event;
+  };
+  // What a step came to: a report, or an error.
+  struct Outcome {
+    SyncReport report;
+    std::exception_ptr error;
+  };
+  using Done = std::function<void(const Outcome&)>;
+
+  // A call of all ranks. `settings`: see SyncSettings::from_json(). Gradients
+  // are on that GPU, or in host memory. Throws AgreedError for what is wrong
+  // with any rank's, CommError.
+  SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
+             std::vector<TensorInfo> tensors, const std::string& settings);
+  // A step that has begun is given up.
+  ~SyncRunner();
+  SyncRunner(const SyncRunner&) = delete;
+  SyncRunner& operator=(const SyncRunner&) = delete;
+
+  // Some gradients of a step, which begins with the first and ends with the
+  // last of all tensors. `done` is called on the runner's thread, when all of
+  // the step is done. Throws std::runtime_error after a step that failed, until
+  // recover(), and if a gradient comes twice: then the step before was
+  // abandoned, which the other ranks are told.
+  void announce(const std::vector<Gradient>& gradients, Done done);
+
+  // After a step that failed, on all ranks: see GradientSync::recover().
+  bool recover();
+
+  GradientSync::State save() const;
+  // As of so many steps.
+  void load(const GradientSync::State& state, std::uint64_t steps);
+
+  // Of this rank: the last step and all so far, as JSON.
+  std::string stats() const;
+  // Writes the timeline of the next so many steps, of all ranks, who must all
+  // ask for it before the same step.
+  void trace(std::uint64_t steps, const std::string& path);
+
+  std::size_t rank() const { return comm_.rank(); }
+  std::size_t size() const { return comm_.size(); }
+  std::uint64_t steps() const { return step_; }
+  std::string plan() const;  // as JSON
+  // By which GPUs exchange: "nccl", or "" where all goes through the host.
+  std::string_view link() const { return link_ ? link_->name() : ""; }
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  void connect(int gpu);
+  void begin();
+  void give_up(const std::string& why);
+  void refuse_after_failure() const;
+  void run();
+  Outcome finish();
+  void count(const SyncReport& report);
+  void write_trace();
+
+  SyncSettings settings_;
+  std::unique_ptr<Backend> backend_;
+  Communicator comm_;
+  std::vector<std::string> names_;
+  Trace trace_;
+  std::uint64_t trace_until_ = 0;
+  std::string trace_path_;
+  std::optional<DensitySchedule> schedule_;
+  std::unique_ptr<DeviceLink> link_;
+  std::unique_ptr<GradientSync> sync_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t step_ = 0;  // of those that are done
+  bool open_ = false;       // a step has begun, and is not done
+  bool stopping_ = false;
+  std::vector<bool> there_;  // per tensor, in the step
+  std::size_t missing_ = 0;
+  std::vector<Done> dones_;
+  std::string failure_;  // of the last step, until recover()
+  SyncReport last_;
+  SyncReport total_;
+  std::uint64_t committed_ = 0;
+  std::uint64_t skipped_ = 0;
+  std::thread thread_;
+};
+
+}  // namespace sluice

@@ -1,0 +1,199 @@
+"""What DistributedDataParallel can do beside a plain step."""
+
+import models
+import pytest
+import torch
+import torch.distributed as dist
+
+import sluice
+
+
+def train(model, ddp, steps, lr=0.1):
+    for step in range(steps):
+        model.zero_grad()
+        models.loss_of(ddp, step).backward()
+        with torch.no_grad():
+            for p in model.parameters():
+                p -= lr * p.grad
+    return models.flat(model.parameters())
+
+
+def weights(ddp_options, how, steps=4):
+    """After some steps from the same weights."""
+    model = models.small_model()
+    ddp = models.wrapped(model, **ddp_options)
+    sync = sluice.attach(ddp, density=0.05, plan="size=4k", **how)
+    out = train(model, ddp, steps)
+    assert models.same_on_all(out)
+    assert sync.stats()["committed"] == steps
+    sync.close()
+    return out
+
+
+OPTIONS = {
+    "plain": {},
+    "small buckets, which are rebuilt": {"bucket_cap_mb": 0.001},
+    "views": {"gradient_as_bucket_view": True, "bucket_cap_mb": 0.01},
+    "static graph": {"static_graph": True, "bucket_cap_mb": 0.01},
+    "unused": {"find_unused_parameters": True, "bucket_cap_mb": 0.01},
+}
+
+
+def all_options():
+    return {name: weights(o, {"collective": "allgather"}) for name, o in OPTIONS.items()}
+
+
+def test_buckets_of_any_kind_change_no_bits(pool):
+    for results in pool.run(3, all_options):
+        for name, result in results.items():
+            assert torch.equal(result, results["plain"]), name
+
+
+def dense_against_ddp():
+    model = models.small_model()
+    plain = train(model, models.wrapped(model), 4)
+    return plain, weights({}, {"sparsifier": "none"})
+
+
+def test_sends_everything_as_ddp_does(pool):
+    plain, ours = pool.run(2, dense_against_ddp)[0]
+    # Two ranks: a sum of two numbers has one order.
+    torch.testing.assert_close(ours, plain, rtol=1e-6, atol=1e-7)
+
+
+def accumulate():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, sparsifier="none")
+    with ddp.no_sync():
+        models.loss_of(ddp, 0).backward()
+    assert sync.stats()["step"] == 0
+    models.loss_of(ddp, 1).backward()
+    expected = models.summed(models.local_gradient(model, 0) + models.local_gradient(model, 1)) / 2
+    torch.testing.assert_close(models.gradients(model), expected, rtol=1e-5, atol=1e-6)
+    return sync.stats()["step"]
+
+
+def test_no_sync_accumulates(pool):
+    assert pool.run(2, accumulate) == [1, 1]
+
+
+class Branches(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.always = torch.nn.Linear(8, 8)
+        self.sometimes = torch.nn.Linear(8, 8)
+
+    def forward(self, x, both):
+        y = self.always(x)
+        return self.sometimes(y) if both else y
+
+
+def unused():
+    model = Branches()
+    ddp = models.wrapped(model, find_unused_parameters=True)
+    sync = sluice.attach(ddp, sparsifier="none")
+    x = torch.ones(2, 8)
+    # Only the first rank uses the second branch.
+    ddp(x, dist.get_rank() == 0).square().mean().backward()
+    assert models.same_on_all(models.gradients(model))
+    assert model.sometimes.weight.grad.abs().sum() > 0
+    return sync.stats()["committed"]
+
+
+def test_parameters_that_one_rank_does_not_use(pool):
+    assert pool.run(2, unused) == [1, 1]
+
+
+def subgroups():
+    rank = dist.get_rank()
+    pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
+    mine = pairs[rank // 2]
+    model = models.small_model()
+    ddp = models.wrapped(model, process_group=mine)
+    sync = sluice.attach(ddp, density=0.1)
+    ours = train(model, ddp, 3)
+    other = models.small_model()
+    second = sluice.attach(models.wrapped(other, process_group=mine), sparsifier="adtopk")
+    # The user's own group works beside it.
+    numbers = torch.tensor([float(rank)])
+    dist.all_reduce(numbers, group=mine)
+    return sync.world_size, second.world_size, ours, numbers.item()
+
+
+def test_subgroups_are_apart(pool):
+    answers = pool.run(4, subgroups)
+    assert [a[0] for a in answers] == [2, 2, 2, 2]
+    assert [a[3] for a in answers] == [1, 1, 5, 5]
+    assert torch.equal(answers[0][2], answers[1][2])
+    assert torch.equal(answers[2][2], answers[3][2])
+    assert not torch.equal(answers[0][2], answers[2][2])
+
+
+def channels_last():
+    model = models.small_model().to(memory_format=torch.channels_last)
+    ddp = models.wrapped(model)
+    sluice.attach(ddp, density=0.05, plan="size=4k", collective="allgather")
+    return train(model, ddp, 3), weights({}, {"collective": "allgather"}, 3)
+
+
+def test_strides_do_not_matter(pool):
+    ours, plain = pool.run(2, channels_last)[0]
+    torch.testing.assert_close(ours, plain, rtol=1e-4, atol=1e-6)
+
+
+def half():
+    model = models.small_model().bfloat16()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, density=0.05)
+    x = models.batch(0).bfloat16()
+    ddp(x).square().mean().backward()
+    assert models.same_on_all(models.gradients(model))
+    return sync.stats()["committed"]
+
+
+def test_parameters_of_half_precision(pool):
+    assert pool.run(2, half) == [1, 1]
+
+
+def compiled():
+    model = models.small_model()
+    ddp = models.wrapped(torch.compile(model, backend="eager"))
+    sluice.attach(ddp, density=0.05, plan="size=4k", collective="allgather")
+    return train(model, ddp, 2), weights({}, {"collective": "allgather"}, 2)
+
+
+def test_compiled_modules(pool):
+    ours, plain = pool.run(2, compiled)[0]
+    assert torch.equal(ours, plain)
+
+
+def by_pair():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    ddp.register_comm_hook(sluice.HookState(ddp, density=0.05), sluice.comm_hook)
+    return train(model, ddp, 2)
+
+
+def test_the_pair_that_frameworks_take(pool):
+    first, second = pool.run(2, by_pair)
+    assert torch.equal(first, second)
+
+
+def own_loop():
+    P = dist.get_world_size()
+    model = models.small_model()
+    sync = sluice.GradientSync(model.named_parameters(), density=0.05)
+    before = models.summed(models.local_gradient(model, 0))
+    models.loss_of(model, 0).backward()
+    assert sync.step()
+    left = models.summed(models.residual(sync).double())
+    torch.testing.assert_close(left + P * models.gradients(model), before, rtol=1e-5, atol=1e-7)
+    return models.gradients(model)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_loop_of_ones_own(pool, size):
+    results = pool.run(size, own_loop)
+    assert all(torch.equal(r, results[0]) for r in results)

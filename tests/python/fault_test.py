@@ -1,0 +1,197 @@
+"""Ranks that die, stop, differ or bring values that are not finite."""
+
+import os
+import signal
+import time
+
+import models
+import pytest
+import torch
+import torch.distributed as dist
+from pool import Raised
+
+import sluice
+
+
+def nonfinite(policy):
+    model = models.small_model()
+    ddp = models.wrapped(model, bucket_cap_mb=0.001)
+    sync = sluice.attach(ddp, density=0.05, nonfinite=policy)
+    models.loss_of(ddp, 0).backward()
+    before = models.residual(sync)
+    model.zero_grad()
+    loss = models.loss_of(ddp, 1)
+    if dist.get_rank() == 1:
+        loss = loss * float("inf")
+    loss.backward()
+    assert sync.skipped
+    assert all(not p.grad.isfinite().any() for p in model.parameters())
+    if dist.get_rank() == 1:
+        assert torch.equal(models.residual(sync), before)
+    model.zero_grad()
+    models.loss_of(ddp, 2).backward()
+    assert not sync.skipped
+    assert models.same_on_all(models.gradients(model))
+    return sync.stats()["skipped"]
+
+
+def test_a_step_that_is_not_finite_is_seen_by_all(pool):
+    assert pool.run(3, nonfinite, "skip") == [1, 1, 1]
+
+
+def test_a_step_that_is_not_finite_may_stop_all(pool):
+    pool.start(2, nonfinite, "stop")
+    for answer in pool.answers(2):
+        assert isinstance(answer, Raised)
+        assert "stopped the job" in answer.text and "step 2" in answer.text
+
+
+def scaled(enabled):
+    """Scales change nothing that is sent, and an overflow skips the step."""
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2, enabled=enabled)
+    sync = sluice.attach(ddp, density=0.05, collective="allgather", scaler=scaler)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(5):
+        optimizer.zero_grad()
+        loss = models.loss_of(ddp, step)
+        if step == 3 and dist.get_rank() == 0:
+            loss = loss * float("nan")
+        if enabled or step != 3:
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+    return models.flat(model.parameters()), models.residual(sync), scaler.get_scale()
+
+
+def test_residuals_are_kept_unscaled(pool):
+    with_scaler = pool.run(2, scaled, True)
+    without = pool.run(2, scaled, False)
+    for ours, plain in zip(with_scaler, without):
+        # Rank 1's gradient of the step that was skipped stays in its residual.
+        assert ours[2] == 1024.0
+        assert torch.isfinite(ours[0]).all() and torch.isfinite(ours[1]).all()
+        assert ours[1].abs().max() < 100 * plain[1].abs().max()
+    assert torch.equal(with_scaler[0][0], with_scaler[1][0])
+
+
+def dies(how, timeout, sparsifier):
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, sparsifier=sparsifier, density=0.05, timeout=timeout)
+    # Before its second step DDP itself exchanges what its buckets are to be.
+    models.loss_of(ddp, 0).backward()
+    models.loss_of(ddp, 1).backward()
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), how)
+    start = time.monotonic()
+    try:
+        models.loss_of(ddp, 2).backward()
+    except sluice.CommError as e:
+        took = time.monotonic() - start
+        residual = models.residual(sync)
+        return str(e), took, bool(residual.isfinite().all()), residual.abs().sum().item()
+    return None
+
+
+# With nothing sparse, all go by gloo's own sum, which knows no deadline of ours.
+@pytest.mark.parametrize("sparsifier", ["topk", "none"])
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_lost_rank_is_named_on_every_survivor(pool, how, sparsifier):
+    processes = pool.start(3, dies, how, 3.0, sparsifier)
+    if how == signal.SIGSTOP:
+        # The survivors answer while it is stopped.
+        survivors = [pool.answer_of(0), pool.answer_of(2)]
+        os.kill(processes[1].pid, signal.SIGCONT)
+        pool.answer_of(1)
+    else:
+        survivors = [a for a in pool.answers(3) if a is not None]
+    assert len(survivors) == 2
+    for answer in survivors:
+        assert not isinstance(answer, Raised), answer.trace
+        text, took, finite, kept = answer
+        assert "rank 1" in text and "step 3" in text, text
+        assert finite and (kept > 0) == (sparsifier == "topk")
+
+
+class Fails:
+    @staticmethod
+    def check(flags):
+        if any(flags):
+            raise ArithmeticError("of the user's own")
+
+
+def abandoned():
+    """Backward throws on rank 0 when some buckets are on their way already."""
+    rank = dist.get_rank()
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(*[torch.nn.Linear(30, 30) for _ in range(6)])
+    fails = []
+    model[2].register_full_backward_hook(lambda *_: Fails.check(fails))
+    ddp = models.wrapped(model, bucket_cap_mb=0.004)
+    sync = sluice.attach(ddp, density=0.05, timeout=20, plan="layerwise")
+    x = torch.ones(2, 30) * (rank + 1)
+    ddp(x).square().mean().backward()
+    ddp(x).square().mean().backward()
+    kept = models.residual(sync)
+    fails.append(rank == 0)
+    text = ""
+    try:
+        ddp(x).square().mean().backward()
+    except (ArithmeticError, sluice.CommError) as e:
+        text = f"{type(e).__name__}: {e}"
+    fails.clear()
+    committed = sync.recover()
+    grown = not torch.equal(models.residual(sync), kept)
+    # DDP does not go on behind a backward that threw; the sync does.
+    loss = model(x).square().mean()
+    for p, g in zip(model.parameters(), torch.autograd.grad(loss, list(model.parameters()))):
+        p.grad = g
+    assert sync.step()
+    assert models.same_on_all(models.gradients(model))
+    return text, committed, grown, sync.stats()["step"]
+
+
+def test_an_abandoned_step_is_told_and_does_not_spoil_the_next(pool):
+    first, second = pool.run(2, abandoned)
+    assert first[0].startswith("ArithmeticError")
+    assert second[0].startswith("CommError")
+    assert "rank 0 gave up step 3" in second[0]
+    assert first[1:] == second[1:] == (False, True, 3)
+
+
+def settings(rank_1):
+    model = models.small_model()
+    how = {"density": 0.05, "timeout": 20}
+    if dist.get_rank() == 1:
+        how.update(rank_1)
+    sluice.GradientSync(model.named_parameters(), **how)
+
+
+@pytest.mark.parametrize(
+    "other, text",
+    [
+        ({"density": 0.1}, "rank 1 differs from rank 0 in density: '0.05', '0.1'"),
+        ({"sparsifier": "dgc"}, "rank 1 differs from rank 0 in sparsifier: 'topk', 'dgc'"),
+        ({"exceptions": {"5": "dense"}}, "rank 1 differs from rank 0 in dense: '', '5'"),
+        ({"density": 0}, "density"),
+        ({"sparsifier": "nothing"}, "no sparsifier 'nothing'"),
+    ],
+)
+def test_other_settings_are_found_at_the_start(pool, other, text):
+    pool.start(3, settings, other)
+    for answer in pool.answers(3):
+        assert isinstance(answer, Raised) and answer.name == "ValueError"
+        assert text in answer.text, answer.text
+
+
+def other_model():
+    width = 8 + dist.get_rank()
+    sluice.GradientSync(torch.nn.Linear(width, 4).named_parameters(), timeout=20)
+
+
+def test_other_models_are_found_at_the_start(pool):
+    pool.start(2, other_model)
+    for answer in pool.answers(2):
+        assert "rank 1 differs from rank 0 in parameter 0" in answer.text

@@ -1,0 +1,226 @@
+"""The methods as functions of tensors, and arguments that make no sense."""
+
+import pytest
+import torch
+from torch.nn.parallel import DistributedDataParallel
+
+import sluice
+
+SPARSIFIERS = [row["name"] for row in sluice.list()["sparsifiers"]]
+
+
+@pytest.mark.parametrize("sparsifier", SPARSIFIERS)
+def test_select_loses_nothing(sparsifier):
+    generator = torch.Generator().manual_seed(1)
+    residual = torch.zeros(60, 70)
+    total = torch.zeros(60, 70, dtype=torch.double)
+    for step in range(3):
+        gradient = torch.randn(60, 70, generator=generator)
+        before = residual.double() + gradient.double()
+        indices, values = sluice.select(residual, gradient, sparsifier=sparsifier, density=0.02, step=step)
+        assert (indices[1:] > indices[:-1]).all()
+        sent = torch.zeros(60 * 70, dtype=torch.double)
+        sent[indices] = values.double()
+        total = residual.double() + sent.view(60, 70)
+        torch.testing.assert_close(total, before, rtol=1e-6, atol=1e-6)
+
+
+def test_select_takes_the_largest():
+    residual = torch.zeros(100)
+    indices, values = sluice.select(residual, torch.arange(100.0), sparsifier="topk", density=0.03)
+    assert indices.tolist() == [97, 98, 99] and values.tolist() == [97, 98, 99]
+    assert residual.sum() == sum(range(97))
+
+
+@pytest.mark.parametrize("codec", ["auto", "elias-fano", "bitpack", "raw32", "bitmap"])
+def test_decode_gives_what_encode_took(codec):
+    indices = torch.tensor([3, 17, 400, 999])
+    values = torch.tensor([1.5, -2.0, 0.25, 8.0])
+    message = sluice.encode(indices, values, 1000, codec)
+    assert message.dtype == torch.uint8
+    again = sluice.decode(message, 1000)
+    assert torch.equal(again[0], indices) and torch.equal(again[1], values)
+
+
+def test_decode_trusts_nothing():
+    message = sluice.encode(torch.tensor([1, 2]), torch.tensor([1.0, 2.0]), 10)
+    for bad in (message[:-1], torch.zeros(0, dtype=torch.uint8), message.flip(0)):
+        with pytest.raises(ValueError):
+            sluice.decode(bad, 10)
+    with pytest.raises(ValueError):
+        sluice.decode(message, 1)
+
+
+def refused(error, text, f, *arguments, **how):
+    with pytest.raises(error) as caught:
+        f(*arguments, **how)
+    assert text in str(caught.value), str(caught.value)
+
+
+def test_arguments_that_make_no_sense():
+    r, g = torch.zeros(10), torch.ones(10)
+    refused(ValueError, "density must be above 0", sluice.select, r, g, density=0)
+    refused(ValueError, "no sparsifier 'topkk'", sluice.select, r, g, sparsifier="topkk")
+    refused(ValueError, "must have one shape", sluice.select, r, torch.ones(9))
+    refused(ValueError, "contiguous float32 on the CPU", sluice.select, r, g.double())
+    refused(ValueError, "indices must ascend", sluice.encode, torch.tensor([5, 2]), torch.ones(2), 10)
+    refused(ValueError, "no codec 'zip'", sluice.encode, torch.tensor([5]), torch.ones(1), 10, "zip")
+    refused(TypeError, "must be a DistributedDataParallel, got Linear", sluice.attach, torch.nn.Linear(2, 2))
+    model = torch.nn.Linear(4, 4)
+    refused(RuntimeError, "must be initialized", sluice.GradientSync, model.named_parameters())
+
+
+HOSTILE = [
+    ({"density": 0}, "density"),
+    ({"density": 1.5}, "density"),
+    ({"density": float("nan")}, "density"),
+    ({"density": "much"}, "density"),
+    ({"sparsifier": "topkk"}, "no sparsifier 'topkk'"),
+    ({"sparsifier": "topk:k=5"}, "topk"),
+    ({"collective": "ring"}, "no collective 'ring'"),
+    ({"feedback": "memory"}, "no feedback 'memory'"),
+    ({"values": "int8"}, "values"),
+    ({"plan": "size=none"}, "size="),
+    ({"plan": "nobody"}, "no planner 'nobody'"),
+    ({"plan": {"version": 2}}, "plan"),
+    ({"plan": "nowhere.json"}, "nowhere.json"),
+    ({"exceptions": {"nothing": "dense"}}, "pattern 'nothing' of 'dense' must match a tensor"),
+    ({"exceptions": {"weight": "sparse"}}, "must be one of dense, no_feedback"),
+    ({"exceptions": {"a,b": "dense"}}, "no comma"),
+    ({"nonfinite": "ignore"}, "nonfinite"),
+    ({"timeout": -1}, "timeout"),
+    ({"warmup": "warmup:epochs=2"}, "steps_per_epoch"),
+    ({"warmup": "slowly", "steps_per_epoch": 3}, "slowly"),
+    ({"network": "fast"}, "fast"),
+    ({"seed": -1}, "seed"),
+]
+
+
+def hostile():
+    """What each of them says; a later one is not disturbed by those before."""
+    said = []
+    model = torch.nn.Linear(8, 8)
+    for how, _ in HOSTILE:
+        try:
+            sluice.GradientSync(model.named_parameters(), **how)
+            said.append("nothing")
+        except (ValueError, RuntimeError) as e:
+            said.append(str(e))
+    return said
+
+
+def test_settings_that_make_no_sense(pool):
+    for said in pool.run(2, hostile):
+        for (how, text), message in zip(HOSTILE, said):
+            assert text in message, f"{how}: {message}"
+
+
+def hostile_models():
+    said = []
+
+    def attempt(f):
+        try:
+            f()
+            said.append("nothing")
+        except (ValueError, RuntimeError, TypeError) as e:
+            said.append(str(e))
+
+    attempt(lambda: sluice.GradientSync([]))
+    attempt(lambda: sluice.GradientSync([("c", torch.nn.Parameter(torch.zeros(3, dtype=torch.cfloat)))]))
+    attempt(lambda: sluice.GradientSync([("d", torch.nn.Parameter(torch.zeros(3).double()))]))
+    p = torch.nn.Parameter(torch.zeros(3, 3))
+    attempt(lambda: sluice.GradientSync([("p", p), ("q", p)]))
+    attempt(lambda: sluice.GradientSync([("m", torch.nn.Parameter(torch.zeros(3, device="meta")))]))
+
+    ddp = DistributedDataParallel(torch.nn.Linear(4, 4))
+    sync = sluice.attach(ddp)
+    attempt(lambda: sluice.attach(ddp))
+    sync.close()
+    attempt(lambda: ddp(torch.ones(2, 4)).sum().backward())
+
+    embedding = DistributedDataParallel(torch.nn.Embedding(10, 4, sparse=True))
+    sluice.attach(embedding)
+    attempt(lambda: embedding(torch.tensor([1, 2])).sum().backward())
+    return said
+
+
+def test_models_that_cannot_be_taken(pool):
+    expected = [
+        "there must be a parameter that requires a gradient",
+        "parameter 'c' must be fp32, bf16 or fp16",
+        "parameter 'd' must be fp32, bf16 or fp16",
+        "every parameter must come once",
+        "must be on the CPU or a CUDA GPU",
+        "register_comm_hook",
+        "it was closed",
+        "Embedding(sparse=False)",
+    ]
+    for said in pool.run(2, hostile_models):
+        for text, message in zip(expected, said):
+            assert text in message, message
+        assert len(said) == len(expected)
+
+
+def destroyed():
+    model = torch.nn.Linear(4, 4)
+    sync = sluice.GradientSync(model.named_parameters())
+    torch.distributed.destroy_process_group()
+    try:
+        sync.step()
+    except RuntimeError as e:
+        return str(e)
+    return "nothing"
+
+
+def test_a_group_that_was_destroyed(pool):
+    for said in pool.run(2, destroyed):
+        assert "was destroyed" in said
+
+
+def test_another_torch_is_refused_in_one_sentence(monkeypatch):
+    from sluice import _build_info, _check_torch
+
+    monkeypatch.setattr(_build_info, "TORCH", "2.4.0+cu118")
+    with pytest.raises(ImportError) as caught:
+        _check_torch.check_torch()
+    assert "is for torch 2.4.0+cu118" in str(caught.value) and torch.__version__ in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "feedback, momentum, text",
+    [
+        ("residual", 0.0, ""),
+        ("residual", 0.9, "feedback=\"dgc:momentum=0.9\""),
+        ("dgc", 0.0, ""),
+        ("dgc", 0.9, "momentum=0"),
+    ],
+)
+def test_momentum_goes_with_the_feedback(feedback, momentum, text):
+    from sluice.momentum import advice
+
+    optimizer = torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1, momentum=momentum)
+    said = advice({"sparsifier": "topk", "feedback": feedback}, optimizer)
+    assert (text in said) if text else said == ""
+    assert advice({"sparsifier": "none", "feedback": feedback}, optimizer) == ""
+
+
+def logged():
+    rows = []
+
+    class Writer:
+        def add_scalar(self, *row):
+            rows.append(row)
+
+    model = torch.nn.Linear(40, 40)
+    sync = sluice.GradientSync(model.named_parameters(), density=0.1)
+    model(torch.ones(1, 40)).sum().backward()
+    sync.step()
+    sync.log_to(Writer())
+    return {name: (value, step) for name, value, step in rows}
+
+
+def test_steps_are_logged(pool):
+    for rows in pool.run(2, logged):
+        assert rows["sluice/density"] == (0.1, 1)
+        assert rows["sluice/bytes_sent"][0] > 0
+        assert rows["sluice/selected_per_budget"] == (1.0, 1)
