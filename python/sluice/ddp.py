@@ -16,6 +16,9 @@ class HookState(GradientSync):
     For frameworks that register hooks themselves:
 
         ddp.register_comm_hook(sluice.HookState(ddp, density=0.01), sluice.comm_hook)
+
+    Made for a model that is not wrapped yet, it must be told of
+    find_unused_parameters=True.
     """
 
     def __init__(
@@ -24,17 +27,21 @@ class HookState(GradientSync):
         group: dist.ProcessGroup | None = None,
         scaler: Any = None,
         optimizer: torch.optim.Optimizer | None = None,
+        find_unused_parameters: bool = False,
         **how: Any,
     ) -> None:
         if isinstance(model, DistributedDataParallel):
             group = model.process_group if group is None else group
             ignored = model.parameters_to_ignore
+            find_unused_parameters |= model.find_unused_parameters
             model = model.module
         else:
             ignored = set()
         named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
         super().__init__(named, group, **how)
         self._scaler = scaler
+        self._finds_unused = find_unused_parameters
+        self._means: list[tuple[torch.Tensor, torch.Tensor]] = []
         if optimizer is not None and self.rank == 0:
             warn_once(self.momentum_advice(optimizer))
 
@@ -47,9 +54,29 @@ class HookState(GradientSync):
         return tensor.clone() if tensor is not None else torch.tensor(self._scaler.get_scale())
 
 
+    def remember(self, bucket: dist.GradBucket) -> None:
+        """DistributedDataParallel drops what came for parameters that no rank has
+        used, which may be what was owed to them: hands it over behind it."""
+        if not self._finds_unused:
+            return
+        self._means += zip(bucket.parameters(), bucket.gradients())
+        if bucket.is_last():
+            # Its own callback is queued behind this one, and the second behind that.
+            queue = torch.autograd.Variable._execution_engine.queue_callback
+            queue(lambda: queue(self._hand_over))
+
+    def _hand_over(self) -> None:
+        for parameter, mean in self._means:
+            if parameter.grad is None and mean.any():
+                parameter.grad = mean.clone()
+        self._means.clear()
+
+
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""
-    return state.live.announce(bucket, state.scale())
+    future = state.live.announce(bucket, state.scale())
+    state.remember(bucket)
+    return future
 
 
 def attach(
