@@ -6,7 +6,6 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from .momentum import warn_once
 from .sync import GradientSync
 
 
@@ -26,7 +25,6 @@ class HookState(GradientSync):
         model: torch.nn.Module,
         group: dist.ProcessGroup | None = None,
         scaler: Any = None,
-        optimizer: torch.optim.Optimizer | None = None,
         find_unused_parameters: bool = False,
         **how: Any,
     ) -> None:
@@ -42,8 +40,6 @@ class HookState(GradientSync):
         self._scaler = scaler
         self._finds_unused = find_unused_parameters
         self._means: list[tuple[torch.Tensor, torch.Tensor]] = []
-        if optimizer is not None and self.rank == 0:
-            warn_once(self.momentum_advice(optimizer))
 
     def scale(self) -> torch.Tensor | None:
         """What gradients are multiplied by, if anything."""
@@ -85,7 +81,6 @@ def attach(
     density: float = 0.01,
     *,
     scaler: Any = None,
-    optimizer: torch.optim.Optimizer | None = None,
     **how: Any,
 ) -> HookState:
     """Makes a DistributedDataParallel model exchange sparse gradients.
@@ -94,13 +89,12 @@ def attach(
         sync = sluice.attach(ddp, sparsifier="adtopk", density=0.01)
 
     Called by all ranks of the model's group, with the same settings, before the
-    first backward pass. Names are those of sluice.list().
+    first backward pass. Names are those of sluice.list(). An optimizer whose
+    momentum does not go with the feedback is warned of at its first step.
 
     sparsifier        which entries are sent; "none": all of them
     density           the share of entries that is sent
     scaler            the GradScaler in use: residuals are then kept unscaled
-    optimizer         the optimizer in use: warns, once, where its momentum does not
-                      go with the feedback (see momentum_advice)
     feedback          what is kept of what is not sent: "residual", "dgc", "none"
     collective        how entries are summed; "auto" chooses by size
     dense_collective  the same for tensors that stay dense: gloo's own sum, or
@@ -125,6 +119,6 @@ def attach(
             f"[attach] the model must be a DistributedDataParallel, got {type(ddp).__name__}; "
             "GradientSync works without one"
         )
-    state = HookState(ddp, scaler=scaler, optimizer=optimizer, sparsifier=sparsifier, density=density, **how)
+    state = HookState(ddp, scaler=scaler, sparsifier=sparsifier, density=density, **how)
     ddp.register_comm_hook(state, comm_hook)
     return state
