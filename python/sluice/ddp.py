@@ -76,10 +76,11 @@ def attach(
                       go with the feedback (see momentum_advice)
     feedback          what is kept of what is not sent: "residual", "dgc", "none"
     collective        how entries are summed; "auto" chooses by size
-    dense_collective  the same for tensors that stay dense: "dense" or "dense-bf16"
+    dense_collective  the same for tensors that stay dense: gloo's own sum, or
+                      "dense:by=ring", "dense-bf16"
     values            form of what is sent: "fp32", "bf16" or "fp16"
-    plan              what travels together: "size=1M", the name of a planner, a
-                      plan.json, or the plan of another sync
+    plan              what travels together: "size=1M" (as "auto" has it), the name
+                      of a planner, a plan.json, or the plan of another sync
     exceptions        {"embed": "dense", "head.*": "no_feedback"}: by names of
                       parameters, with * and ?, or of modules
     dense_below       tensors of fewer elements stay dense

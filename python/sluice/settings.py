@@ -34,7 +34,7 @@ def settings_json(
     density: float = 0.01,
     feedback: str = "residual",
     collective: str = "auto",
-    dense_collective: str = "dense",
+    dense_collective: str | None = None,
     values: str = "fp32",
     plan: str | Mapping[str, Any] = "auto",
     exceptions: Mapping[str, str] | None = None,
@@ -48,6 +48,11 @@ def settings_json(
     seed: int = 1,
 ) -> str:
     """All of it as one JSON object; see attach() for what it means."""
+    if dense_collective is None:
+        dense_collective = "dense:by=native" if device.type == "cpu" else "dense"
+    if plan == "auto" and sparsifier == "none":
+        # Nothing is selected beside the wire, so that only messages count: as DDP's own.
+        plan = "size=25M"
     # A number that is none, and a density of 0, are refused where all ranks hear of it.
     settings = {
         "sparsifier": sparsifier,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import weakref
+from datetime import timedelta
 from typing import Any, Iterable
 
 import torch
@@ -24,14 +25,14 @@ def _close_all() -> None:
 atexit.register(_close_all)
 
 
-def _own_group(group: dist.ProcessGroup | None) -> dist.ProcessGroup:
+def _own_group(group: dist.ProcessGroup | None, timeout: timedelta | None = None) -> dist.ProcessGroup:
     """A group of the same ranks that nobody else uses. A call of all of them."""
     if not dist.is_initialized():
         raise RuntimeError(
             "[attach] torch.distributed must be initialized, but is not; call init_process_group() first"
         )
     ranks = dist.get_process_group_ranks(group if group is not None else dist.group.WORLD)
-    return dist.new_group(ranks, backend="gloo", use_local_synchronization=True)
+    return dist.new_group(ranks, backend="gloo", timeout=timeout, use_local_synchronization=True)
 
 
 class GradientSync:
@@ -58,10 +59,11 @@ class GradientSync:
         device = self._parameters[0].device if pairs else torch.device("cpu")
         text = settings.settings_json(device, **how)
         self._how = json.loads(text)
-        self._group = _own_group(group)
-        self._hook: _core.BucketHook | None = _core.BucketHook(
-            self._group, self.names, self._parameters, text
-        )
+        own = _own_group(group)
+        # gloo's own sums end by the time of their group, and take its connections along.
+        patience = timedelta(seconds=max(float(self._how["timeout"]), 1.0))
+        sums = _own_group(group, patience) if device.type == "cpu" else None
+        self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self._parameters, text)
         _alive.add(self)
 
     @property

@@ -152,13 +152,14 @@ std::shared_ptr<Wrapped> announce(BucketHook& hook, c10d::GradBucket& bucket,
 void bind_hook(py::module_& m) {
   using Release = py::call_guard<py::gil_scoped_release>;
   py::class_<BucketHook>(m, "BucketHook")
-      .def(py::init([](const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+      .def(py::init([](const BucketHook::Group& group,
+                       const std::optional<BucketHook::Group>& sums,
                        const std::vector<std::string>& names,
                        const std::vector<at::Tensor>& parameters,
                        const std::string& settings) {
         const py::gil_scoped_release release;
-        return std::make_unique<BucketHook>(group, named(names, parameters),
-                                            settings);
+        return std::make_unique<BucketHook>(group, sums.value_or(nullptr),
+                                            named(names, parameters), settings);
       }))
       .def("announce", &announce)
       .def("step", &BucketHook::step, Release())

@@ -45,7 +45,7 @@ void set_error_translation(TranslateError translate) {
   translate_error = translate;
 }
 
-BucketHook::BucketHook(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+BucketHook::BucketHook(const Group& group, const Group& sums,
                        const NamedTensors& parameters,
                        const std::string& settings) {
   std::vector<TensorInfo> tensors = checked(parameters);
@@ -58,7 +58,7 @@ BucketHook::BucketHook(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
   std::optional<int> gpu;
   const c10::Device device = parameters_[0].device();
   if (device.is_cuda()) gpu = device.index();
-  runner_ = std::make_unique<SyncRunner>(make_c10d_engine(group), gpu,
+  runner_ = std::make_unique<SyncRunner>(make_c10d_engine(group, sums), gpu,
                                          std::move(tensors), settings);
 }
 

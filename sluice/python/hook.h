@@ -19,10 +19,11 @@ class BucketHook {
  public:
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-  // A call of all ranks of the group, which must serve this hook alone.
-  // `parameters` are on one device. Throws std::invalid_argument for what
-  // cannot be exchanged, and as SyncRunner does.
-  BucketHook(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+  // A call of all ranks of the groups, which must serve this hook alone; see
+  // make_c10d_engine(). `parameters` are on one device. Throws
+  // std::invalid_argument for what cannot be exchanged, and as SyncRunner does.
+  using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+  BucketHook(const Group& group, const Group& sums,
              const NamedTensors& parameters, const std::string& settings);
 
   SyncRunner& runner() { return *runner_; }

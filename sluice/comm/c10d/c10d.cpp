@@ -1,5 +1,6 @@
 #include "sluice/comm/c10d/c10d.h"
 
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/zeros.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@ constexpr int kRestTag = 2;
 constexpr std::size_t kPosted = 4;
 // Waits end by abort(): one that ends by time closes all of gloo's connections.
 constexpr auto kForever = std::chrono::hours(24 * 365);
+constexpr auto kMoment = std::chrono::milliseconds(50);
 constexpr auto kLastSends = std::chrono::seconds(5);
 
 at::Tensor tensor_over(std::span<std::byte> bytes) {
@@ -218,13 +220,15 @@ std::vector<std::size_t> machines_in(const Group& group) {
 
 class C10dEngine final : public Engine {
  public:
-  explicit C10dEngine(const c10::intrusive_ptr<c10d::ProcessGroup>& group)
+  C10dEngine(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+             const c10::intrusive_ptr<c10d::ProcessGroup>& sums)
       : group_(group),
         backend_(group->getBackend(c10::DeviceType::CPU)),
         rank_(static_cast<std::size_t>(group->getRank())),
         machines_(machines_in(backend_)),
         mailbox_(machines_.size()),
         sender_(backend_) {
+    if (sums) sums_ = sums->getBackend(c10::DeviceType::CPU);
     for (std::size_t r = 0; r < size(); ++r) {
       if (machines_[r] == machine()) {
         if (r < rank_) ++local_rank_;
@@ -253,13 +257,46 @@ class C10dEngine final : public Engine {
   }
   void idle(Clock::time_point until) override { mailbox_.wait(until); }
 
+  // By memory that is not the caller's: a late sum still writes there.
+  Native sum(std::span<const float> in, std::span<float> out,
+             const std::function<bool()>& late) override {
+    if (!sums_) return Native::kNone;
+    const auto n = static_cast<std::int64_t>(in.size());
+    if (!sum_.defined() || sum_.numel() != n) sum_ = at::empty({n}, at::kFloat);
+    std::memcpy(sum_.mutable_data_ptr(), in.data(), in.size_bytes());
+    std::vector<at::Tensor> tensors = {sum_};
+    const Work work = sums_->allreduce(tensors);
+    while (!is_done(work)) {
+      if (late()) return Native::kLate;
+    }
+    std::memcpy(out.data(), sum_.const_data_ptr(), out.size_bytes());
+    return Native::kDone;
+  }
+
+  // After an error a sum of some rank may be outstanding, or have closed the
+  // connections.
+  void rebuild() override { sums_.reset(); }
+
  private:
+  // Waits a moment; a sum that failed for want of a peer is never done.
+  bool is_done(const Work& work) {
+    try {
+      work->wait(kMoment);
+      return true;
+    } catch (const std::exception&) {
+      if (work->isCompleted()) std::this_thread::sleep_for(kMoment);
+      return false;
+    }
+  }
+
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   Group backend_;
   std::size_t rank_;
   std::vector<std::size_t> machines_;
   std::size_t local_rank_ = 0;
   std::size_t local_size_ = 0;
+  at::Tensor sum_;
+  Group sums_;  // null: gloo's own may not be used
   Mailbox mailbox_;
   std::vector<std::unique_ptr<Receiver>> receivers_;
   Sender sender_;  // ends first: what is on its way needs the others
@@ -268,8 +305,9 @@ class C10dEngine final : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_c10d_engine(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
-  return std::make_unique<C10dEngine>(group);
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+    const c10::intrusive_ptr<c10d::ProcessGroup>& sums) {
+  return std::make_unique<C10dEngine>(group, sums);
 }
 
 }  // namespace sluice

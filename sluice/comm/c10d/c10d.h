@@ -15,7 +15,13 @@ namespace sluice {
 // rank that waits sleeps until one of them has something. A peer that is lost,
 // and a group that was shut down, is silence: deadlines are the communicator's.
 // The destructor gives messages that are on their way a few seconds.
+//
+// `sums`, if not null, is another such group of the same ranks, for the
+// engine's own all-reduce: one that lost a rank ends with the timeout of its
+// group, and takes the connections with it. Who destroys that group waits so
+// long.
 std::unique_ptr<Engine> make_c10d_engine(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group);
+    const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+    const c10::intrusive_ptr<c10d::ProcessGroup>& sums = {});
 
 }  // namespace sluice
