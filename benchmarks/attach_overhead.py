@@ -4,8 +4,9 @@ DistributedDataParallel and of one with sparsifier "none", over gloo on loopback
 
 Each rank holds two copies of the network and trains them in turns, so many steps
 of one, then of the other; a ratio is of two blocks that follow one another, and
-printed is the median of all, with the quarters around it. One thread per rank. Run
-it with the Python that has torch, with the package on PYTHONPATH:
+printed is the median of all, with the quarters around it, and the same of the
+processor time of all ranks, which hardly depends on what else the machine does. One
+thread per rank. Run it with the Python that has torch, with the package on PYTHONPATH:
 
   PYTHONPATH=build/release/python .venv/bin/python benchmarks/attach_overhead.py
 """
@@ -37,16 +38,18 @@ def make_model(options, attached):
 
 
 def train(model, optimizer, batch, steps):
-    """Seconds per step, of the slowest rank."""
+    """Seconds per step of the slowest rank, and processor seconds of all."""
     dist.barrier()
-    began = time.perf_counter()
+    began, began_work = time.perf_counter(), time.process_time()
     for _ in range(steps):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
         optimizer.step()
     spent = torch.tensor([(time.perf_counter() - began) / steps])
+    worked = torch.tensor([(time.process_time() - began_work) / steps])
     dist.all_reduce(spent, dist.ReduceOp.MAX)
-    return spent.item()
+    dist.all_reduce(worked)
+    return spent.item(), worked.item()
 
 
 def run_rank(rank, ranks, path, options, out):
@@ -68,7 +71,7 @@ def run_rank(rank, ranks, path, options, out):
 
 
 def measure(ranks, options):
-    """Per round, seconds per step of both."""
+    """Per round, what a step of both took."""
     out = mp.get_context("spawn").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "store")
@@ -77,11 +80,12 @@ def measure(ranks, options):
 
 
 def print_row(ranks, times):
-    ratios = [b / a for a, b in times]
+    ratios, work = ([ours[i] / plain[i] for plain, ours in times] for i in (0, 1))
     low, middle, high = statistics.quantiles(ratios, n=4)
-    plain, ours = (1e3 * statistics.median(one) for one in zip(*times))
+    plain, ours = (1e3 * statistics.median(t[which][0] for t in times) for which in (0, 1))
     print(
-        f"{ranks:5} {plain:>10.2f} {ours:>10.2f} {middle:>8.3f} {low:>8.3f} {high:>8.3f}",
+        f"{ranks:5} {plain:>10.2f} {ours:>10.2f} {middle:>8.3f} {low:>8.3f} {high:>8.3f}"
+        f" {statistics.median(work):>8.3f}",
         flush=True,
     )
 
@@ -102,7 +106,8 @@ def main():
     if options.rounds < 2 or options.steps < 1:
         parser.error("--rounds must be at least 2 and --steps at least 1")
     print(f"{options.model}, batch {options.batch}, {options.rounds} pairs of {options.steps} steps")
-    print(f"{'ranks':5} {'plain, ms':>10} {'ours, ms':>10} {'ratio':>8} {'low':>8} {'high':>8}")
+    print(f"{'ranks':5} {'plain, ms':>10} {'ours, ms':>10} {'ratio':>8} {'low':>8} {'high':>8}", end="")
+    print(f" {'work':>8}")
     for ranks in map(int, options.ranks.split(",")):
         print_row(ranks, measure(ranks, options))
 
