@@ -83,6 +83,16 @@ def attach(model, method):
     return sluice.attach(model, sparsifier=sparsifier, density=float(density))
 
 
+def repair_batched():
+    """In torch 2.13 batched_powerSGD_hook hands a matrix to what takes batches only."""
+    original = powerSGD_hook._orthogonalize
+
+    def orthogonalize(matrices, epsilon=0):
+        original(matrices if matrices.dim() == 3 else matrices.unsqueeze(0), epsilon)
+
+    powerSGD_hook._orthogonalize = orthogonalize
+
+
 def add_hook(model, method):
     """Returns what must live as long as the model, if anything."""
     name, _, number = method.partition("-")
@@ -98,9 +108,11 @@ def add_hook(model, method):
             matrix_approximation_rank=int(number),
             start_powerSGD_iter=EXACT_STEPS,
         )
-        batched = name == "batched"
-        hook = powerSGD_hook.batched_powerSGD_hook if batched else powerSGD_hook.powerSGD_hook
-        model.register_comm_hook(state, hook)
+        if name == "batched":
+            repair_batched()
+            model.register_comm_hook(state, powerSGD_hook.batched_powerSGD_hook)
+        else:
+            model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
     elif name == "postlocal":
         state = post_localSGD_hook.PostLocalSGDState(
             None, None, EXACT_STEPS, post_local_gradient_allreduce=False

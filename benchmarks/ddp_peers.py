@@ -16,7 +16,8 @@ at most, and fall as half a cosine. Run it with the Python that has torch, as ro
   fp16               fp16_compress_hook
   bf16-own           three lines of torch: bf16_compress_hook refuses CPUs
   powersgd-R         powerSGD_hook of rank R, after ten exact steps, all in one bucket:
-  batched-R          with several, gloo aborts; and batched_powerSGD_hook
+  batched-R          with several, gloo aborts; and batched_powerSGD_hook, which fails in
+                     torch 2.13 but for the repair in ddp_methods.py
   postlocal-H        PostLocalSGDOptimizer: after ten exact steps, weights are averaged
                      every H steps and gradients not at all
   topk-naive@D       ten lines of torch: topk, all_gather, error feedback
