@@ -1,25 +1,30 @@
 #!/usr/bin/env python3
-"""One training job under PyTorch DDP over gloo and under `sluice train`, on four
-hosts of tools/netlab, in one table: the time of a step, or with --epochs the
-accuracy and the seconds to a target.
+"""One training job by every way that PyTorch DDP has to exchange gradients over
+gloo, on four hosts of tools/netlab, in one table: the time of a step and what the
+interface sent, or with --epochs also the accuracy and the seconds to a target.
 
-Same network, batch, data (Fashion-MNIST) and rate of the wire; one thread per
-rank. Every method is a job of its own, and rounds of all of them are run in
-turns, so that a ratio is of one run. The time of a step is the clock over five
-steps, a fifth of it, on rank 0; printed is the median over all of these after
-the first ten steps. DDP and its hooks train by SGD with momentum 0.9 and a rate
-of 0.05, `sluice train` by what it chooses by itself; with --epochs all rates
-rise for a fifth of the run, one epoch at most, and fall as half a cosine. Run it
-with the Python that has torch, as root.
+Same network, batch, data (Fashion-MNIST), seed and rate of the wire; one thread per
+rank. Every method is a job of its own, and rounds of all of them are run in turns, so
+that a ratio is of one run. The time of a step is the clock over five steps, a fifth
+of it, on rank 0; printed is the median over all of these after the first ten steps.
+Bytes are those of rank 0's interface (tx_bytes), headers of TCP and all. What keeps
+residuals trains by SGD without momentum and a rate of 0.5, the others with momentum
+0.9 and a rate of 0.05; with --epochs all rates rise for a fifth of the run, one epoch
+at most, and fall as half a cosine. Run it with the Python that has torch, as root.
 
-  ddp                   DDP as it is
-  fp16, bf16            its compression hooks (DDP refuses bf16 on a CPU by the
-                        hook's name; under another name it runs)
-  powersgd-R            powerSGD_hook of rank R, all in one bucket: with several,
-                        gloo aborts; from the fifth step on
-  topk-naive            1 %, ten lines of torch: topk, all_gather, error feedback
-  dense, dense-bf16     `sluice train`
-  topk@D, adtopk@D      the same with a density of D
+  ddp                DDP as it is
+  fp16               fp16_compress_hook
+  bf16-own           three lines of torch: bf16_compress_hook refuses CPUs
+  powersgd-R         powerSGD_hook of rank R, after ten exact steps, all in one bucket:
+  batched-R          with several, gloo aborts; and batched_powerSGD_hook, which fails in
+                     torch 2.13 but for the repair in ddp_methods.py
+  postlocal-H        PostLocalSGDOptimizer: after ten exact steps, weights are averaged
+                     every H steps and gradients not at all
+  topk-naive@D       ten lines of torch: topk, all_gather, error feedback
+  attach-none        sluice.attach with sparsifier "none"; attach-bf16: by dense-bf16
+  attach-topk@D      sluice.attach with that sparsifier and density
+  dense, dense-bf16, topk@D, adtopk@D
+                     `sluice train`, where --only names them
 """
 
 import argparse
@@ -32,6 +37,7 @@ import subprocess
 import sys
 import tempfile
 
+from accuracy_plot import draw
 from demo import curve
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -44,10 +50,11 @@ BATCH = 64
 WARM_UP = 10
 GROUP = 5  # steps that are timed as one
 SLACK = 0.005  # what the target may lie below DDP's accuracy
-PEERS = ["ddp", "fp16", "bf16", "powersgd-1", "powersgd-2", "powersgd-4", "topk-naive"]
-OURS = ["dense", "dense-bf16", "topk@0.01", "adtopk@0.01", "topk@0.001"]
-IS_PEER = re.compile(r"ddp|fp16|bf16|topk-naive|powersgd-[1-9][0-9]*")
-IS_OURS = re.compile(r"dense|dense-bf16|(topk|adtopk)@0?\.[0-9]+")
+METHODS = [
+    *["ddp", "fp16", "bf16-own", "powersgd-1", "powersgd-2", "powersgd-4", "batched-4"],
+    *["postlocal-4", "topk-naive@0.01", "attach-none", "attach-adtopk@0.01", "attach-topk@0.001"],
+]
+IS_TRAIN = re.compile(r"dense|dense-bf16|(topk|adtopk)@0?\.[0-9]+")
 
 
 def stop(message):
@@ -72,8 +79,9 @@ def run_job(lab, command, variables=()):
     return None, said[0].removeprefix("[ddp_peers] ")
 
 
-def train_peer(method, options):
+def train_ddp(method, options):
     variables = ["GLOO_SOCKET_IFNAME=eth0", f"MASTER_ADDR={options.lab}-h1", "MASTER_PORT=29500"]
+    variables += [f"PYTHONPATH={options.package}"]
     command = [sys.executable, RANK, method, "--model", options.model, "--batch", BATCH]
     command += ["--steps", options.steps, "--epochs", options.epochs]
     command += ["--eval-every", options.eval_every]
@@ -91,7 +99,7 @@ def arguments_of(method):
     return ["--sparsifier", sparsifier, "--density", density]
 
 
-def train_ours(method, options):
+def train_program(method, options):
     data = "fashion-mnist" if DATA.exists() else "synthetic:height=28,width=28,channels=1"
     length = ["--max-steps", options.steps, "--eval-every", 0]
     if options.epochs:
@@ -109,92 +117,115 @@ def train_ours(method, options):
         lines = pathlib.Path(folder, "run", "metrics.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
     steps = [row for row in rows if row["kind"] == "train"]
+    at = [row["step"] for row in rows if row["kind"] == "eval"]
     return {
         "clocks": [row["time_s"] for row in steps],
-        "curve": curve(rows),
+        "curve": [[step, *point] for step, point in zip(at, curve(rows))],
         "step_s": sum(row["step_s"] for row in steps) / len(steps),
+        "bytes_per_step": statistics.median(row["bytes_per_step"] for row in steps),
     }, ""
 
 
 def train(method, options):
     """What came of a job; None, after a word, if it failed."""
-    done, said = (train_peer if IS_PEER.fullmatch(method) else train_ours)(method, options)
+    done, said = (train_program if IS_TRAIN.fullmatch(method) else train_ddp)(method, options)
     if done is None:
         print(f"[ddp_peers] {method} does not run: {said}", file=sys.stderr, flush=True)
     return done
 
 
-def times_of(method, options):
+def times_of(done):
     """Milliseconds per step, of each five after the warm-up."""
-    done = train(method, options)
-    if done is None:
-        return []
     clocks = done["clocks"]
     first = WARM_UP // GROUP - 1
     return [1e3 * (b - a) / GROUP for a, b in zip(clocks[first:], clocks[first + 1 :])]
 
 
 def run_rounds(methods, options):
-    """Per method a list of times per round; a method that failed is left out."""
-    times = {method: [] for method in methods}
+    """Per method the jobs of all rounds; a method that failed is left out."""
+    jobs = {method: [] for method in methods}
     for number in range(options.rounds):
         # Forth and back, so that what drifts hits all alike.
-        for method in list(times)[:: 1 if number % 2 == 0 else -1]:
-            new = times_of(method, options)
-            if not new:
-                del times[method]
+        for method in list(jobs)[:: 1 if number % 2 == 0 else -1]:
+            done = train(method, options)
+            if done is None:
+                del jobs[method]
                 continue
-            times[method].append(new)
-            median = statistics.median(new)
-            print(f"[ddp_peers] {method}: {median:.1f} ms", file=sys.stderr, flush=True)
-    return times
+            jobs[method].append(done)
+            text = f"{statistics.median(times_of(done)):.1f} ms"
+            if done["curve"]:
+                text += f", {done['curve'][-1][2]:.2%}"
+            print(f"[ddp_peers] {method}: {text}", file=sys.stderr, flush=True)
+    return jobs
 
 
-def print_table(times, options):
-    base = times.get("ddp")
-    print(f"{options.model}, batch {BATCH}, {HOSTS} hosts at {options.rate}, ", end="")
-    print(f"{options.rounds} rounds of {options.steps} steps")
-    print(f"{'method':14} {'ms per step':>12} {'low':>8} {'high':>8} {'of ddp':>8}")
-    for method, rounds in times.items():
-        medians = [statistics.median(new) for new in rounds]
-        all_times = [t for new in rounds for t in new]
+# --- tables ---------------------------------------------------------------
+
+
+def heading(options):
+    text = f"{options.model}, batch {BATCH}, {HOSTS} hosts at {options.rate}, {options.rounds} rounds of "
+    return text + (f"{options.epochs} epochs" if options.epochs else f"{options.steps} steps")
+
+
+def print_times(jobs, options):
+    base = jobs.get("ddp")
+    print(heading(options))
+    print(f"{'method':18} {'ms per step':>12} {'low':>8} {'high':>8} {'of ddp':>8} {'kB per step':>12}")
+    for method, rounds in jobs.items():
+        medians = [statistics.median(times_of(done)) for done in rounds]
         ratio = "-"
         if base:
-            pairs = zip(medians, (statistics.median(new) for new in base))
-            ratio = f"{statistics.median(a / b for a, b in pairs):.2f}"
+            pairs = zip(medians, (statistics.median(times_of(done)) for done in base))
+            ratio = f"{statistics.median(a / b for a, b in pairs):.3f}"
         print(
-            f"{method:14} {statistics.median(all_times):>12.1f} {min(medians):>8.1f}"
-            f" {max(medians):>8.1f} {ratio:>8}"
+            f"{method:18} {statistics.median(medians):>12.1f} {min(medians):>8.1f}"
+            f" {max(medians):>8.1f} {ratio:>8} {rounds[0]['bytes_per_step'] / 1e3:>12.1f}"
         )
     print("low, high: medians of rounds; of ddp: median over rounds")
 
 
-def run_to_accuracy(methods, options):
-    done = {}
-    for method in methods:
-        result = train(method, options)
-        if result is None:
+def target_of(jobs, options):
+    if options.target:
+        return options.target / 100
+    return jobs["ddp"][0]["curve"][-1][2] - SLACK if "ddp" in jobs else 0
+
+
+def print_accuracies(jobs, options):
+    target = target_of(jobs, options)
+    print(f"target {target:.2%}" if target else "no target: give one by --target, or run ddp")
+    print(f"{'method':18} {'accuracy':>9} {'steps to it':>12} {'s to it':>9} {'low':>7} {'high':>7}")
+    for method, rounds in jobs.items():
+        final = statistics.median(done["curve"][-1][2] for done in rounds)
+        reached = [next((p for p in done["curve"] if target and p[2] >= target), None) for done in rounds]
+        if None in reached:
+            print(f"{method:18} {final:>9.2%} {'-':>12} {'-':>9}")
             continue
-        done[method] = result
-        text = f"{1e3 * result['step_s']:.1f} ms, {result['curve'][-1][1]:.2%}"
-        print(f"[ddp_peers] {method}: {text}", file=sys.stderr, flush=True)
-    return done
-
-
-def print_accuracies(done, options):
-    target = options.target / 100
-    if not target and "ddp" in done:
-        target = done["ddp"]["curve"][-1][1] - SLACK
-    print(f"{options.model}, batch {BATCH}, {HOSTS} hosts at {options.rate}, ", end="")
-    print(f"{options.epochs} epochs; target {target:.2%}" if target else f"{options.epochs} epochs")
-    print(f"{'method':14} {'ms per step':>12} {'accuracy':>9} {'s to target':>12}")
-    for method, result in done.items():
-        reached = [s for s, accuracy in result["curve"] if target and accuracy >= target]
+        seconds = [point[1] for point in reached]
         print(
-            f"{method:14} {1e3 * result['step_s']:>12.1f} {result['curve'][-1][1]:>9.2%}"
-            f" {f'{reached[0]:.1f}' if reached else '-':>12}"
+            f"{method:18} {final:>9.2%} {statistics.median(p[0] for p in reached):>12.0f}"
+            f" {statistics.median(seconds):>9.1f} {min(seconds):>7.1f} {max(seconds):>7.1f}"
         )
-    print("ms per step: mean over the run; s to target: in training steps")
+    print("s to it: seconds in training steps until an evaluation was above the target")
+
+
+def plot(jobs, options):
+    names = options.plot_only.split(",") if options.plot_only else list(jobs)
+    curves = {
+        name: [(seconds, 100 * accuracy) for _, seconds, accuracy in jobs[name][0]["curve"]]
+        for name in names
+        if name in jobs
+    }
+    text = draw(f"{options.model} on Fashion-MNIST, four hosts at {options.rate}", curves)
+    options.plot.write_text(text)
+
+
+def show(jobs, options):
+    print_times(jobs, options)
+    if not options.epochs:
+        return
+    print_accuracies(jobs, options)
+    if options.plot:
+        plot(jobs, options)
 
 
 # --- the lab --------------------------------------------------------------
@@ -203,15 +234,22 @@ def print_accuracies(done, options):
 def check_machine(options, methods):
     if os.geteuid() != 0:
         stop("needs root for tools/netlab (network namespaces); try sudo")
-    if any(IS_OURS.fullmatch(m) for m in methods) and not options.program.is_file():
+    if any(IS_TRAIN.fullmatch(m) for m in methods) and not options.program.is_file():
         stop(f"no program {options.program}; build it, or name it by --program")
-    if any(IS_PEER.fullmatch(m) for m in methods):
-        try:
-            import torch.distributed as dist
-        except ImportError:
-            stop(f"{sys.executable} has no torch; run this with one that has (.venv/bin/python)")
-        if not (dist.is_available() and dist.is_gloo_available()):
-            stop("this torch is built without gloo")
+    try:
+        import torch.distributed as dist
+    except ImportError:
+        stop(f"{sys.executable} has no torch; run this with one that has (.venv/bin/python)")
+    if not (dist.is_available() and dist.is_gloo_available()):
+        stop("this torch is built without gloo")
+
+
+def check_methods(methods):
+    from ddp_methods import known
+
+    for method in methods:
+        if not (known(method) or IS_TRAIN.fullmatch(method)):
+            stop(f"no method '{method}'; known: {' '.join(METHODS)}, any rank or density")
 
 
 def with_lab(options, action):
@@ -230,44 +268,50 @@ def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rate", default="1gbit", help="of each host: 100mbit, 1gbit (default) ...")
+    parser.add_argument("--rate", default="1gbit", help="of each host: 100mbit, 1gbit (default), none")
     parser.add_argument("--model", default="mlp", choices=["mlp", "lenet"])
     parser.add_argument("--steps", type=int, default=60, help="of a job (default 60)")
     parser.add_argument("--rounds", type=int, default=3, help="jobs per method (default 3)")
-    parser.add_argument("--only", help="methods, joined by ','; default: all")
+    parser.add_argument("--only", help="methods, joined by ','; default: all but those of `sluice train`")
+    parser.add_argument("--package", type=pathlib.Path, default=ROOT / "build/release/python")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "build/release/bin/sluice")
     parser.add_argument("--lab", default=LAB, help=f"name of the lab (default {LAB})")
     parser.add_argument("--no-check", action="store_true", help="do not measure the lab's rate first")
     parser.add_argument("--epochs", type=int, default=0, help="train so long, and to accuracy")
     parser.add_argument("--eval-every", type=int, default=39, help="steps, with --epochs (39)")
-    parser.add_argument(
-        "--target", type=float, default=0, help="percent; default: DDP's accuracy less 0.5"
-    )
+    parser.add_argument("--target", type=float, default=0, help="percent; default: DDP's accuracy less 0.5")
+    parser.add_argument("--save", type=pathlib.Path, help="write what was measured to this JSON file")
+    parser.add_argument("--load", type=pathlib.Path, help="show what such a file has; run nothing")
+    parser.add_argument("--plot", type=pathlib.Path, help="with --epochs: an SVG, accuracy over seconds")
+    parser.add_argument("--plot-only", help="methods in it, joined by ','")
     options = parser.parse_args()
-    known = [*PEERS, *OURS]
-    methods = options.only.split(",") if options.only else known
-    for method in methods:
-        if not (IS_PEER.fullmatch(method) or IS_OURS.fullmatch(method)):
-            parser.error(f"no method '{method}'; known: {' '.join(known)}, any rank or density")
     if options.epochs < 0 or options.eval_every < 1:
         parser.error("--epochs must be at least 0 and --eval-every at least 1")
-    if options.epochs and not DATA.exists():
+    if options.epochs and not options.load and not DATA.exists():
         parser.error(f"--epochs needs the package dataset-fashion-mnist ({DATA})")
+    if options.plot and not options.epochs:
+        parser.error("--plot needs accuracies, so --epochs")
     if options.steps < WARM_UP + GROUP:
         parser.error(f"--steps must be at least {WARM_UP + GROUP}, got {options.steps}")
     if options.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {options.rounds}")
     options.program = options.program.resolve()
-    return options, methods
+    options.package = options.package.resolve()
+    return options, options.only.split(",") if options.only else METHODS
 
 
 def main():
     options, methods = parse_arguments()
-    check_machine(options, methods)
-    run, show = (run_to_accuracy, print_accuracies) if options.epochs else (run_rounds, print_table)
-    done = with_lab(options, lambda: run(methods, options))
-    show(done, options)
-    if len(done) < len(methods):
+    if options.load:
+        jobs = json.loads(options.load.read_text())
+    else:
+        check_machine(options, methods)
+        check_methods(methods)
+        jobs = with_lab(options, lambda: run_rounds(methods, options))
+    if options.save:
+        options.save.write_text(json.dumps(jobs))
+    show(jobs, options)
+    if not options.load and len(jobs) < len(methods):
         sys.exit(1)
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A rank of a training job under PyTorch DDP over gloo, which mpirun starts for
-ddp_peers.py. Rank 0 prints the clock after every fifth step and, where epochs
-are trained, the accuracy over time, as JSON."""
+ddp_peers.py. Rank 0 prints the clock after every fifth step, what its host's
+interface sent per step and, where epochs are trained, the accuracy over time, as
+JSON."""
 
 import argparse
 import gzip
@@ -11,16 +12,16 @@ import os
 import pathlib
 import time
 
+import ddp_methods
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 GROUP = 5  # steps that are timed as one
-DENSITY = 0.01
-RATE = 0.05
 WARM_UP = 0.2  # of the run, one epoch at most
+FIRST = 10  # steps whose bytes are not counted: buckets and exact steps
+SENT = pathlib.Path("/sys/class/net/eth0/statistics/tx_bytes")
 
 
 def make_network(name):
@@ -52,52 +53,17 @@ def load_data(split):
     return images, raw[1].long()
 
 
-def naive_topk(state, bucket):
-    """The k largest of a bucket, by an all-gather of values and indices."""
-    gradient = bucket.buffer()
-    key = (bucket.index(), gradient.numel())  # DDP makes its buckets anew once
-    residual = state.setdefault(key, torch.zeros_like(gradient))
-    residual += gradient
-    indices = residual.abs().topk(max(1, int(DENSITY * residual.numel())), sorted=False).indices
-    values = residual[indices]
-    residual[indices] = 0
-    ranks = dist.get_world_size()
-    all_values = [torch.empty_like(values) for _ in range(ranks)]
-    all_indices = [torch.empty_like(indices) for _ in range(ranks)]
-    dist.all_gather(all_values, values)
-    dist.all_gather(all_indices, indices)
-    gradient.zero_()
-    gradient.index_add_(0, torch.cat(all_indices), torch.cat(all_values) / ranks)
-    future = torch.futures.Future()
-    future.set_result(gradient)
-    return future
-
-
-def add_hook(model, method):
-    def bf16(state, bucket):
-        return default_hooks.bf16_compress_hook(state, bucket)
-
-    if method == "fp16":
-        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
-    elif method == "bf16":
-        model.register_comm_hook(None, bf16)
-    elif method == "topk-naive":
-        model.register_comm_hook({}, naive_topk)
-    elif method.startswith("powersgd-"):
-        state = powerSGD_hook.PowerSGDState(
-            process_group=None,
-            matrix_approximation_rank=int(method.split("-")[1]),
-            start_powerSGD_iter=4,
-        )
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-
-
-def rate_at(step, steps, epoch):
+def share_of_rate(step, steps, epoch):
     """What `sluice train` does by default: rising, then half a cosine."""
     warm = max(1, min(epoch, int(WARM_UP * steps)))
     if step < warm:
-        return RATE * (step + 1) / warm
-    return RATE * 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+        return (step + 1) / warm
+    return 0.5 * (1 + math.cos(math.pi * (step - warm) / max(1, steps - warm)))
+
+
+def bytes_sent():
+    """By this host, whatever they were for; 0 outside a lab."""
+    return int(SENT.read_text()) if SENT.exists() else 0
 
 
 def accuracy(network, data):
@@ -107,19 +73,22 @@ def accuracy(network, data):
 
 
 def train(model, options, rank, ranks):
-    """The clock after every fifth step, and [seconds in steps, accuracy]."""
+    """The clock after every fifth step, and [step, seconds in steps, accuracy]."""
     images, labels = load_data("train")
     test = load_data("t10k") if rank == 0 and options.epochs else None
     epoch = len(labels) // (ranks * options.batch)
     steps = options.epochs * epoch or options.steps
-    optimizer = torch.optim.SGD(model.parameters(), lr=RATE, momentum=0.9)
-    clocks, curve, spent = [], [], 0.0
+    optimizer = ddp_methods.make_optimizer(model, options.method)
+    rate = optimizer.param_groups[0]["lr"]
+    clocks, curve, spent, sent = [], [], 0.0, 0
     for step in range(steps):
         if step % epoch == 0:
             order = torch.randperm(len(labels))[rank::ranks]
+        if step == FIRST:
+            sent = bytes_sent()
         began = time.perf_counter()
         if options.epochs:
-            optimizer.param_groups[0]["lr"] = rate_at(step, steps, epoch)
+            optimizer.param_groups[0]["lr"] = rate * share_of_rate(step, steps, epoch)
         at = step % epoch * options.batch
         batch = order[at : at + options.batch]
         optimizer.zero_grad()
@@ -131,9 +100,14 @@ def train(model, options, rank, ranks):
             clocks.append(now)
         if options.epochs and ((step + 1) % options.eval_every == 0 or step + 1 == steps):
             if rank == 0:
-                curve.append([spent, accuracy(model.module, test)])
+                curve.append([step + 1, spent, accuracy(model.module, test)])
             dist.barrier()
-    return {"clocks": clocks, "curve": curve, "step_s": spent / steps}
+    return {
+        "clocks": clocks,
+        "curve": curve,
+        "step_s": spent / steps,
+        "bytes_per_step": (bytes_sent() - sent) / (steps - FIRST),
+    }
 
 
 def main():
@@ -150,10 +124,11 @@ def main():
     torch.set_num_threads(1)
     torch.manual_seed(1)
     dist.init_process_group("gloo", rank=rank, world_size=ranks)
-    cap = {"bucket_cap_mb": 1000} if options.method.startswith("powersgd") else {}
-    model = nn.parallel.DistributedDataParallel(make_network(options.model), **cap)
+    model = nn.parallel.DistributedDataParallel(
+        make_network(options.model), **ddp_methods.settings_of_ddp(options.method)
+    )
     try:
-        add_hook(model, options.method)
+        state = ddp_methods.add_hook(model, options.method)
     except Exception as error:
         raise SystemExit(
             f"[ddp_peers] torch {torch.__version__} has no hook for {options.method}: {error}"
@@ -161,6 +136,9 @@ def main():
     result = train(model, options, rank, ranks)
     if rank == 0:
         print(json.dumps(result), flush=True)
+    dist.barrier()
+    if state is not None:
+        state.close()
     dist.destroy_process_group()
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Forward and backward of models in C++ against the same networks in Python.
 
-usage: models.py SLUICE_MODEL_STEPS [--threads 1,2] [--rounds 9] [--model ...]
+usage: models.py SLUICE_MODEL_STEPS [--device cpu|cuda] [--threads 1,2] [--rounds 9]
+                 [--model ...]
 
 Build the target sluice_model_steps first, and run this with the Python that has
 torch. Both take the same shapes, threads and memory format (contiguous), and a
@@ -9,6 +10,9 @@ step is: drop the gradients, forward, loss, backward. Rounds of both
 alternate, so that whatever else the machine does hits both. Times are medians
 over steps, ratios (C++ / Python) are medians over rounds: of the clock, and of the
 time of all processors, which says more where others use the machine.
+
+On a GPU (--device cuda) steps are in bf16 by autocast, of larger cases, by one thread;
+the host waits for the GPU at the end of each.
 
 Both keep the memory that a step gives back, as the trainer does: what glibc
 returns to the kernel otherwise depends on what happens to lie on top of the heap.
@@ -53,13 +57,24 @@ CASES = [
     ("bert-base:layers=4,width=256,heads=4,dropout=0", "tokens", (5000, 128, 4), 3),
     ("deepspeech:width=200,layers=3", "spectra", (161, 29, 200, 4), 2),
 ]
+# Large enough that the GPU, not the host, takes the time; two of them are the papers'.
+GPU_CASES = [
+    ("lstm", "tokens", (10000, 35, 20), 10),
+    ("lstm", "tokens", (10000, 35, 100), 10),
+    ("transformer", "tokens", (33278, 100, 64), 10),
+    ("bert-large", "tokens", (30522, 384, 16), 5),
+    ("gpt2-large", "tokens", (50257, 1024, 4), 5),
+    ("gpt2-large:attention_dropout=0", "tokens", (50257, 1024, 4), 5),
+    ("deepspeech", "spectra", (161, 29, 800, 8), 5),
+]
 WARM_UP = 2
+GPU_WARM_UP = 5
 
 
 class InCpp:
-    def __init__(self, program, model, kind, numbers, threads):
+    def __init__(self, program, model, kind, numbers, device, threads):
         self.process = subprocess.Popen(
-            [program, model, str(threads), kind, *map(str, numbers)],
+            [program, model, device, str(threads), kind, *map(str, numbers)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -78,15 +93,24 @@ class InCpp:
 
 
 class InPython:
-    def __init__(self, model, kind, numbers):
-        self.network = model_reference.make(model, kind, numbers)
-        self.samples = model_jobs.draw_samples(self.network, numbers)
+    def __init__(self, model, kind, numbers, device):
+        self.device = device
+        self.network = model_reference.make(model, kind, numbers).to(device)
+        self.samples = {
+            name: tensor if name.endswith("lengths") else tensor.to(device)
+            for name, tensor in model_jobs.draw_samples(self.network, numbers).items()
+        }
 
     def step(self):
         start, busy = time.perf_counter(), time.process_time()
         self.network.zero_grad()
-        scores = model_jobs.scores_of(self.network, self.samples)
-        model_jobs.loss_of(self.network, scores, self.samples).backward()
+        on_gpu = self.device == "cuda"
+        with torch.autocast(self.device, torch.bfloat16, enabled=on_gpu):
+            scores = model_jobs.scores_of(self.network, self.samples)
+            loss = model_jobs.loss_of(self.network, scores, self.samples)
+        loss.backward()
+        if on_gpu:
+            torch.cuda.synchronize()
         return time.perf_counter() - start, time.process_time() - busy
 
     def run(self, count):
@@ -110,15 +134,15 @@ def medians(pairs):
     return [statistics.median(column) for column in zip(*pairs)]
 
 
-def compare(program, case, threads, rounds):
+def compare(program, case, device, threads, rounds):
     model, kind, numbers, steps = case
     torch.set_num_threads(threads)
     sides = [
-        InCpp(program, model, kind, numbers, threads),
-        InPython(model, kind, numbers),
+        InCpp(program, model, kind, numbers, device, threads),
+        InPython(model, kind, numbers, device),
     ]
     for side in sides:
-        side.run(WARM_UP)
+        side.run(GPU_WARM_UP if device == "cuda" else WARM_UP)
     times = [[], []]
     ratios = []
     for number in range(rounds):
@@ -144,12 +168,18 @@ def compare(program, case, threads, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("program", help="the built sluice_model_steps")
-    parser.add_argument("--threads", default="1,2", help="joined by ','")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--threads", help="joined by ','; 1,2, on a GPU 1")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--model", help="only cases of this one")
     arguments = parser.parse_args()
+    on_gpu = arguments.device == "cuda"
+    if on_gpu and not torch.cuda.is_available():
+        sys.exit("[models] torch sees no GPU; without --device cuda the CPU is measured")
+    torch.backends.cuda.matmul.allow_tf32 = True
+    threads_of = (arguments.threads or ("1" if on_gpu else "1,2")).split(",")
     cases = [
-        case for case in CASES if arguments.model in (None, case[0].split(":")[0])
+        case for case in (GPU_CASES if on_gpu else CASES) if arguments.model in (None, case[0].split(":")[0])
     ]
     if not cases:
         parser.error(f"no case of '{arguments.model}'")
@@ -158,9 +188,9 @@ def main():
         f" {'c++ ms':>8} {'ratio':>7} {'processors':>11}"
     )
     for case in cases:
-        for threads in arguments.threads.split(","):
+        for threads in threads_of:
             program = pathlib.Path(arguments.program).resolve()
-            compare(program, case, int(threads), arguments.rounds)
+            compare(program, case, arguments.device, int(threads), arguments.rounds)
 
 
 if __name__ == "__main__":

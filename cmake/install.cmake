@@ -21,7 +21,7 @@ if(TARGET sluice_program)
     install(TARGETS sluice_program RUNTIME DESTINATION sluice/bin COMPONENT python)
   endif()
 endif()
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
   DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/sluice)
 
 # Not the inside of the backends, what needs torch, nor folders whose headers serve

@@ -99,8 +99,8 @@ std::vector<float> student3(std::size_t n, std::uint64_t seed) {
 }
 
 std::vector<std::string> data_names() {
-  return {"gaussian", "zeros", "equal",    "two-level",
-          "sparse",   "ramp",  "denormal", "huge"};
+  return {"gaussian",  "zeros", "equal",    "two-level", "sparse",
+          "embedding", "ramp",  "denormal", "huge"};
 }
 
 std::vector<float> make_data(std::string_view name, std::size_t n,
@@ -108,7 +108,10 @@ std::vector<float> make_data(std::string_view name, std::size_t n,
   if (name == "gaussian") return gaussian(n, seed);
   return fill(n, [&](std::size_t i) -> double {
     const double sign = i % 2 == 0 ? 1 : -1;
-    if (name == "zeros") return 0;
+    if (name == "zeros") return sign * 0.0;
+    if (name == "embedding") {
+      return mix64(seed, i / 50) % 16 == 0 ? normal(seed, i) : sign * 0.0;
+    }
     if (name == "equal") return sign * 0.25;
     if (name == "two-level") return i % 7 == 0 ? 2 : -1;
     if (name == "sparse") {
@@ -126,7 +129,7 @@ std::vector<std::uint32_t> reference_topk(std::span<const float> x,
                                           std::size_t k) {
   std::vector<std::uint32_t> order;
   for (std::uint32_t i = 0; i < x.size(); ++i) {
-    if (magnitude_key(x[i]) < kInfKey) order.push_back(i);
+    if (x[i] != 0 && magnitude_key(x[i]) < kInfKey) order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](std::uint32_t a, std::uint32_t b) {

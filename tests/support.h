@@ -40,13 +40,15 @@ std::vector<float> laplace(std::size_t n, std::uint64_t seed = 1);
 std::vector<float> double_gamma(std::size_t n, std::uint64_t seed = 1);
 std::vector<float> student3(std::size_t n, std::uint64_t seed = 1);
 
-// Named adversarial data: zeros, equal, two-level, sparse, ramp, denormal,
-// huge, gaussian.
+// Named adversarial data: zeros of both signs, equal, two-level, sparse, an
+// embedding most of whose rows were not touched, ramp, denormal, huge,
+// gaussian.
 std::vector<std::string> data_names();
 std::vector<float> make_data(std::string_view name, std::size_t n,
                              std::uint64_t seed = 1);
 
-// The k largest magnitudes of finite x, ties to the lower index, ascending.
+// The k largest magnitudes of what is finite and not 0 in x, ties to the lower
+// index, ascending.
 std::vector<std::uint32_t> reference_topk(std::span<const float> x,
                                           std::size_t k);
 

@@ -101,7 +101,7 @@ def main():
     else:
         # What waits in residuals comes late, so momentum would repeat it late.
         optimizer = torch.optim.SGD(ddp.parameters(), lr=options.lr or 0.5)
-        sync = sluice.attach(ddp, sparsifier=options.sparsifier, density=options.density, optimizer=optimizer)
+        sync = sluice.attach(ddp, sparsifier=options.sparsifier, density=options.density)
     seconds = train(ddp, optimizer, images, labels, options)
     if rank == 0:
         test = [t.to(device) for t in read_split(options.data, "t10k")]

@@ -35,7 +35,6 @@ def prepare(accelerator, options):
         model,
         sparsifier=options.sparsifier,
         density=options.density,
-        optimizer=optimizer.optimizer,
         scaler=accelerator.scaler,  # None unless mixed_precision="fp16"
     )
     return model, optimizer, train_loader, test_loader, sync

@@ -6,7 +6,6 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from .momentum import warn_once
 from .sync import GradientSync
 
 
@@ -16,6 +15,9 @@ class HookState(GradientSync):
     For frameworks that register hooks themselves:
 
         ddp.register_comm_hook(sluice.HookState(ddp, density=0.01), sluice.comm_hook)
+
+    Made for a model that is not wrapped yet, it must be told of
+    find_unused_parameters=True.
     """
 
     def __init__(
@@ -23,20 +25,21 @@ class HookState(GradientSync):
         model: torch.nn.Module,
         group: dist.ProcessGroup | None = None,
         scaler: Any = None,
-        optimizer: torch.optim.Optimizer | None = None,
+        find_unused_parameters: bool = False,
         **how: Any,
     ) -> None:
         if isinstance(model, DistributedDataParallel):
             group = model.process_group if group is None else group
             ignored = model.parameters_to_ignore
+            find_unused_parameters |= model.find_unused_parameters
             model = model.module
         else:
             ignored = set()
         named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
         super().__init__(named, group, **how)
         self._scaler = scaler
-        if optimizer is not None and self.rank == 0:
-            warn_once(self.momentum_advice(optimizer))
+        self._finds_unused = find_unused_parameters
+        self._means: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def scale(self) -> torch.Tensor | None:
         """What gradients are multiplied by, if anything."""
@@ -47,9 +50,29 @@ class HookState(GradientSync):
         return tensor.clone() if tensor is not None else torch.tensor(self._scaler.get_scale())
 
 
+    def remember(self, bucket: dist.GradBucket) -> None:
+        """DistributedDataParallel drops what came for parameters that no rank has
+        used, which may be what was owed to them: hands it over behind it."""
+        if not self._finds_unused:
+            return
+        self._means += zip(bucket.parameters(), bucket.gradients())
+        if bucket.is_last():
+            # Its own callback is queued behind this one, and the second behind that.
+            queue = torch.autograd.Variable._execution_engine.queue_callback
+            queue(lambda: queue(self._hand_over))
+
+    def _hand_over(self) -> None:
+        for parameter, mean in self._means:
+            if parameter.grad is None and mean.any():
+                parameter.grad = mean.clone()
+        self._means.clear()
+
+
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""
-    return state.live.announce(bucket, state.scale())
+    future = state.live.announce(bucket, state.scale())
+    state.remember(bucket)
+    return future
 
 
 def attach(
@@ -58,7 +81,6 @@ def attach(
     density: float = 0.01,
     *,
     scaler: Any = None,
-    optimizer: torch.optim.Optimizer | None = None,
     **how: Any,
 ) -> HookState:
     """Makes a DistributedDataParallel model exchange sparse gradients.
@@ -67,13 +89,12 @@ def attach(
         sync = sluice.attach(ddp, sparsifier="adtopk", density=0.01)
 
     Called by all ranks of the model's group, with the same settings, before the
-    first backward pass. Names are those of sluice.list().
+    first backward pass. Names are those of sluice.list(). An optimizer whose
+    momentum does not go with the feedback is warned of at its first step.
 
     sparsifier        which entries are sent; "none": all of them
     density           the share of entries that is sent
     scaler            the GradScaler in use: residuals are then kept unscaled
-    optimizer         the optimizer in use: warns, once, where its momentum does not
-                      go with the feedback (see momentum_advice)
     feedback          what is kept of what is not sent: "residual", "dgc", "none"
     collective        how entries are summed; "auto" chooses by size
     dense_collective  the same for tensors that stay dense: gloo's own sum, or
@@ -98,6 +119,6 @@ def attach(
             f"[attach] the model must be a DistributedDataParallel, got {type(ddp).__name__}; "
             "GradientSync works without one"
         )
-    state = HookState(ddp, scaler=scaler, optimizer=optimizer, sparsifier=sparsifier, density=density, **how)
+    state = HookState(ddp, scaler=scaler, sparsifier=sparsifier, density=density, **how)
     ddp.register_comm_hook(state, comm_hook)
     return state

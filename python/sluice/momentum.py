@@ -9,28 +9,44 @@ optimizer must then have none.
 from __future__ import annotations
 
 import warnings
-from typing import Any, Mapping
+import weakref
+from typing import TYPE_CHECKING, Any, Mapping
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+if TYPE_CHECKING:
+    from .sync import GradientSync
+
+
+def _momentum_of(optimizer: torch.optim.Optimizer) -> tuple[float, str]:
+    """The largest of its groups, and what it is called there."""
+    found = [(group.get("momentum", 0) or 0, "momentum={:g}") for group in optimizer.param_groups]
+    found += [(group["betas"][0], "betas=({:g}, ...)") for group in optimizer.param_groups if "betas" in group]
+    return max(found, default=(0, ""))
 
 
 def advice(how: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> str:
     """What to change, in a sentence; empty if nothing."""
-    factor = max((group.get("momentum", 0) or 0 for group in optimizer.param_groups), default=0)
-    if factor == 0 or how["sparsifier"] == "none":
+    factor, form = _momentum_of(optimizer)
+    if factor == 0 or how["sparsifier"] == "none" or how["feedback"].startswith("none"):
         return ""
     name = type(optimizer).__name__
+    given, without = form.format(factor), form.format(0)
     if how["feedback"].startswith("dgc"):
         return (
             f"[sluice] feedback 'dgc' has the momentum, so the optimizer must have none: "
-            f"{name}(..., momentum=0) instead of {factor:g}"
+            f"{name}(..., {without}) instead of {given}"
         )
-    if how["feedback"].startswith("none"):
-        return ""
+    if form.startswith("betas"):
+        return (
+            f"[sluice] {name} with {given} repeats what waited in residuals, which may cost accuracy: "
+            f"{name}(..., {without}) does not, at the same learning rate"
+        )
     return (
-        f"[sluice] {name} repeats with momentum {factor:g} what waited in residuals, which may cost accuracy: "
-        f'feedback="dgc:momentum={factor:g}" with {name}(..., momentum=0) keeps a momentum of everything, or use '
-        "momentum=0 with a higher learning rate"
+        f"[sluice] {name} with {given} repeats what waited in residuals, which may cost accuracy: "
+        f'feedback="dgc:momentum={factor:g}" with {name}(..., {without}) keeps a momentum of everything, or use '
+        f"{without} with a learning rate 1 / (1 - {factor:g}) times as high"
     )
 
 
@@ -42,3 +58,22 @@ def warn_once(text: str) -> None:
     if text and text not in _said:
         _said.add(text)
         warnings.warn(text, stacklevel=3)
+
+
+def watch(sync: GradientSync) -> None:
+    """Warns, once, when an optimizer of its parameters makes its first step and
+    its momentum does not go with the feedback."""
+    mine = {id(p) for p in sync.parameters}
+    alive = weakref.ref(sync)
+    seen = False
+
+    def look(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+        nonlocal seen
+        owner = alive()
+        if seen or owner is None or all(id(p) not in mine for g in optimizer.param_groups for p in g["params"]):
+            return
+        seen = True
+        warn_once(owner.momentum_advice(optimizer))
+
+    # Not from inside the hook: torch walks over the list of them.
+    weakref.finalize(sync, register_optimizer_step_pre_hook(look).remove)

@@ -54,17 +54,19 @@ class GradientSync:
         **how: Any,
     ) -> None:
         pairs = [(name, p) for name, p in named_parameters if p.requires_grad]
-        self._parameters = [p for _, p in pairs]
+        self.parameters = [p for _, p in pairs]
         self.names = [name for name, _ in pairs]
-        device = self._parameters[0].device if pairs else torch.device("cpu")
+        device = self.parameters[0].device if pairs else torch.device("cpu")
         text = settings.settings_json(device, **how)
         self._how = json.loads(text)
         own = _own_group(group)
         # gloo's own sums end by the time of their group, and take its connections along.
         patience = timedelta(seconds=max(float(self._how["timeout"]), 1.0))
         sums = _own_group(group, patience) if device.type == "cpu" else None
-        self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self._parameters, text)
+        self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self.parameters, text)
         _alive.add(self)
+        if self.rank == 0:
+            momentum.watch(self)
 
     @property
     def core(self) -> _core.BucketHook:
@@ -110,10 +112,10 @@ class GradientSync:
         False if a rank had values that are not finite: gradients are then NaN on
         all ranks, and residuals as before. Raises CommError if a rank is lost.
         """
-        for p in self._parameters:
+        for p in self.parameters:
             if p.grad is None:
                 p.grad = torch.zeros_like(p)
-        return self.live.step([p.grad for p in self._parameters])
+        return self.live.step([p.grad for p in self.parameters])
 
     def recover(self) -> bool:
         """After a CommError, on all ranks: goes on where they can.

@@ -11,6 +11,13 @@ namespace sluice {
 // The stream of the CPU notices a full list at the next block of so many.
 inline constexpr std::uint64_t kBlockRoom = 1024;
 
+// The bracket that a pass goes by: a zero is never sent, so it has no place in
+// any.
+SLUICE_HD inline Bracket without_zeros(const Bracket& bracket) {
+  if (bracket.lo > 0) return bracket;
+  return {1, max_of(bracket.hi, 1U), false, bracket.exact};
+}
+
 // Ties that a pass records of a bracket, one more than can be taken: that tells
 // whether there were more. 0: all of them. `wanted`: by exact selection.
 SLUICE_HD inline std::uint64_t tie_cap(const SegmentTask& task,
@@ -20,34 +27,33 @@ SLUICE_HD inline std::uint64_t tie_cap(const SegmentTask& task,
   return max_of(task.facts.k, wanted) + 1;
 }
 
-// What rules hear of `recorded` candidates, of which `high` reach hi: counts
-// that do not depend on how many pieces recorded them, each up to the cap of
-// ties, and a few beyond it, or until its list was full. `room`: candidates of
-// the segment that are not an overflow; one for every element cannot be.
+// What rules hear of the candidates that were recorded: counts that do not
+// depend on how many pieces recorded them, each up to the cap of ties, and a
+// few beyond it, or until its list was full. `room`: candidates of the segment
+// that are not an overflow; one for every element cannot be.
 SLUICE_HD inline Counts count_candidates(const SegmentTask& task,
-                                         std::uint64_t recorded,
-                                         std::uint64_t high, std::uint64_t cap,
+                                         const Bracket& bracket,
+                                         std::uint64_t wanted,
+                                         const Counts& recorded,
                                          std::uint64_t room) {
-  Counts counts = {recorded, high};
-  std::uint64_t most = recorded;  // that one piece alone would record
+  Counts counts = recorded;
+  std::uint64_t most = recorded.lo;  // that one piece alone would record
+  const std::uint64_t cap = tie_cap(task, bracket, wanted);
   if (cap > 0) {
     counts.lo = min_of(counts.lo, counts.hi + cap - 1);
     most = counts.hi + cap + kBlockRoom;
   }
   if (room < task.facts.n && most > room) counts = {room, 0, true};
+  counts.all = bracket.lo <= 1;
   return counts;
 }
 
 // Of exact selection: kTake, or kExact if the bracket failed and only a search
 // over all elements is left. What has been searched for is always taken.
-SLUICE_HD inline Verdict judge_exact(const Counts& counts,
-                                     const Bracket& bracket,
-                                     std::uint64_t wanted, bool zeros,
+SLUICE_HD inline Verdict judge_exact(const Counts& counts, std::uint64_t wanted,
                                      bool searched) {
-  // A bracket that starts at the bottom has seen everything there is.
-  const bool all = bracket.lo <= (zeros ? 0U : 1U);
-  const bool enough = !counts.overflow && (all || counts.lo >= wanted);
-  if (!enough && !searched) return {Verdict::kExact, wanted, zeros};
+  const bool enough = !counts.overflow && (counts.all || counts.lo >= wanted);
+  if (!enough && !searched) return {Verdict::kExact, wanted};
   return {Verdict::kTake, min_of(wanted, counts.lo)};
 }
 

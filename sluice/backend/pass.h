@@ -15,9 +15,9 @@ namespace sluice {
 
 enum class SelectKind : std::uint8_t {
   kThreshold,  // a magnitude threshold for the whole segment, by its Rule
-  kRows,       // exactly k per row
-  kTiles,      // exactly k per 64 x 64 tile (1-D: per 4096 elements)
-  kListed,     // k indices drawn from the seed, whatever the values are
+  kRows,       // the k largest of every row
+  kTiles,      // of every 64 x 64 tile (1-D: of every 4096 elements)
+  kListed,     // k indices drawn from the seed, whatever their magnitudes
 };
 
 // Rows of `length` elements with stride `stride`: a slab of length * stride
@@ -61,7 +61,9 @@ struct SegmentTask {
 
 // acc = beta * memory + gamma * gradient; the selected entries go to the block
 // in index order and leave the memory; everything else stays in it. A
-// non-finite acc is never selected and leaves the old memory in place.
+// non-finite acc is never selected and leaves the old memory in place. An acc
+// of 0, of either sign, is never selected: whatever asks for k gets fewer where
+// there are fewer others.
 struct SelectPass {
   std::span<const SegmentTask> segments;
   float beta = 1;

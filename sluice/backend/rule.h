@@ -92,7 +92,8 @@ struct Answer {
 };
 
 // Entries with key >= lo become candidates; those with key >= hi are expected
-// to be taken. lo == kInfKey selects nothing.
+// to be taken. lo == kInfKey selects nothing, lo == 0 all there is: whatever a
+// rule says, zeros are never candidates.
 struct Bracket {
   std::uint32_t lo = 0;
   std::uint32_t hi = 0;
@@ -100,7 +101,6 @@ struct Bracket {
   // the pass may stop recording ties once it has k of them.
   bool ties = false;
   bool exact = false;  // skip the pass: select the k largest
-  bool zeros = false;  // and fill up with zeros, lowest index first
 };
 
 // How many passed; the same however a backend splits its work.
@@ -110,6 +110,7 @@ struct Counts {
   // More than `lo` candidates, which is all that is known: hi is 0, and to take
   // some of them means to select exactly.
   bool overflow = false;
+  bool all = false;  // below the bracket there is nothing but zeros
 };
 
 struct Verdict {
@@ -120,10 +121,10 @@ struct Verdict {
   };
   Kind kind = kTake;
   std::uint64_t count = 0;
-  bool zeros = false;  // kExact: fill up with zeros, lowest index first
 };
 
 struct Outcome {
+  // Fewer than what was to be taken: no more are finite and not 0.
   std::uint64_t selected = 0;
   std::uint32_t threshold_key = kOpenKey;  // smallest selected key
   bool tied = false;     // more entries at threshold_key than were taken

@@ -24,6 +24,7 @@ constexpr std::pair<const char*, const char*> kFields[] = {
 
 struct Options {
   TrainedSource source;
+  std::string split;
   std::string to;
   bool json = false;
 };
@@ -48,18 +49,19 @@ void add_fields(CLI::App& command, const std::shared_ptr<Options>& o) {
 }
 
 void evaluate(const Options& o) {
-  const TrainedScores trained = evaluate_trained(o.source);
+  const TrainedScores trained = evaluate_trained(o.source, o.split);
   const Evaluation& result = trained.evaluation;
   Json json = {{"source", trained.source},   {"model", trained.model},
-               {"dataset", trained.dataset}, {"samples", result.samples},
-               {"unit", trained.unit},       {"loss", result.loss}};
+               {"dataset", trained.dataset}, {"split", trained.split},
+               {"samples", result.samples},  {"unit", trained.unit},
+               {"loss", result.loss}};
   for (const Score& s : result.scores) json[s.kind->name] = s.value();
   if (o.json) {
     fmt::print("{}\n", json.dump(2));
     return;
   }
-  fmt::print("{}\n{} {}: loss {:.4f}", trained.says, result.samples,
-             trained.unit, result.loss);
+  fmt::print("{}\n{} {} of {}: loss {:.4f}", trained.says, result.samples,
+             trained.unit, trained.split, result.loss);
   for (const Score& s : result.scores) {
     fmt::print(", {} {}", s.kind->label, s.kind->text(s.value()));
   }
@@ -87,8 +89,11 @@ void add_evaluate(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "evaluate", "Scores of a trained model, of a run or of a file");
   add_fields(*command, o);
+  command->add_option("--split", o->split,
+                      "Of texts valid, as runs do, or test; of others test");
   command->footer(
       "sluice evaluate runs/a\n"
+      "sluice evaluate runs/gpt2 --split test\n"
       "sluice evaluate model.safetensors --model resnet50 --dataset "
       "imagefolder --data-dir /data/flowers");
   command->callback([o] { evaluate(*o); });

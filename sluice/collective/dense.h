@@ -33,6 +33,7 @@ class Dense final : public DenseAllreduce {
   std::vector<double> save() const override;
   void load(std::span<const double> values) override;
 
+  bool by_engine() const override { return by() == "native"; }
   // How it sums: "ring", "native", or "" before that is decided.
   std::string_view by() const;
 

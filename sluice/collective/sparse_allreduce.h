@@ -102,6 +102,9 @@ class DenseAllreduce : public SparseAllreduce {
   void sum(Communicator& comm, std::uint64_t step, std::span<const float> in,
            std::span<float> out, std::span<float> remainders);
 
+  // Whether it does so by the engine's own, whose memory is then worth to have.
+  virtual bool by_engine() const { return false; }
+
   // Whether it can do so on a device that has a link, among several ranks.
   virtual bool takes_link() const { return true; }
   // The same, enqueued: all of it is memory of the context's device. In another

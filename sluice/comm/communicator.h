@@ -114,6 +114,10 @@ class Communicator {
   // Sums `in` over all ranks to `out`, which may be the same, by the engine's
   // own all-reduce; false if it has none. Throws CommError.
   bool native_sum(std::span<const float> in, std::span<float> out);
+  // See Engine::memory_for_sums(); a CommError says kLate.
+  std::shared_ptr<float[]> memory_for_sums(std::size_t values) {
+    return members_.empty() ? engine_->memory_for_sums(values) : nullptr;
+  }
 
   // Waits until done(), which is asked all the while, within the call: for work
   // that needs the other ranks and goes another way than by messages (`where`,

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "sluice/comm/frame.h"
@@ -42,6 +43,12 @@ class Engine {
   virtual Native sum(std::span<const float> /*in*/, std::span<float> /*out*/,
                      const std::function<bool()>& /*late*/) {
     return Native::kNone;
+  }
+  // Memory for so many values, which sum() takes as `in` and `out` at once and
+  // does not copy; null if it copies anyway. After kLate its owner must let go
+  // of it: the engine may write there still.
+  virtual std::shared_ptr<float[]> memory_for_sums(std::size_t /*values*/) {
+    return nullptr;
   }
 
   // All ranks start over after an error.

@@ -28,9 +28,10 @@ std::vector<Preset> speech() {
                    "sgd:momentum=0.9,weight_decay=0.0001,decay_1d=false"}}},
       {"deepspeech-prompts-small",
        "Sluice: small, for two cores; not of a paper",
-       job("deepspeech:width=256,layers=2", "prompts", "8", "0.001", "20") +
-           kAdtopk +
-           Values{{"density", "0.01"},
+       job("deepspeech:width=256,layers=2", "prompts", "8", "0.002", "60") +
+           Values{{"sparsifier", "topk"},
+                  {"feedback", "residual"},
+                  {"density", "0.01"},
                   {"density_schedule", "warmup:epochs=1"},
                   {"optimizer", "adamw:beta1=0"},
                   {"lr_schedule", "cosine:warmup=1,warmup_most=0.1"},

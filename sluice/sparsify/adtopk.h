@@ -98,7 +98,10 @@ struct AdtopkThresholdRule {
     }
     TopkSearch::observe(call, s.topk, outcome);
     if (outcome.selected == 0) return;
-    const auto found = static_cast<double>(key_value(outcome.threshold_key));
+    // Where even k are not there, there is no threshold to go on with.
+    const bool scarce = outcome.selected < call.facts.k;
+    const auto found =
+        scarce ? 0 : static_cast<double>(key_value(outcome.threshold_key));
     if (s.turn == kRefreshTurn) refresh(s, found);
     s.threshold = found;
     s.tolerance = found / 10;

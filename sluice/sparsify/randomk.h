@@ -4,8 +4,8 @@
 
 namespace sluice {
 
-// k indices drawn from (seed, tensor, step): equal on all ranks, so only values
-// need to travel. See core/permutation.h for the generator.
+// k indices drawn from (seed, tensor, step), alike on all ranks, each of which
+// sends those where it has something. See core/permutation.h for the generator.
 class Randomk final : public SparsifierOf<Randomk> {
  public:
   using SparsifierOf::SparsifierOf;

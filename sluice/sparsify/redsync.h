@@ -87,7 +87,7 @@ struct RedsyncRule : HistogramRule<RedsyncParams> {
 struct RedsyncTrimmedRule : HistogramRule<RedsyncTrimmedParams> {
   SLUICE_HD static Bracket propose(const RuleCall& call, const Answer& answer) {
     const RedsyncSearch s(call, answer);
-    if (s.largest <= s.mean) return exactly(true);
+    if (s.largest <= s.mean) return exactly();
     int fifths = 4;
     // A tenth more than k in the sample: the whole tensor may hold fewer.
     while (fifths > 0 && s.count(0.2 * fifths) < 1.1 * s.k) --fifths;
@@ -109,10 +109,9 @@ struct RedsyncTrimmedRule : HistogramRule<RedsyncTrimmedParams> {
   }
 
   SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts) {
-    if (counts.overflow || counts.lo < call.facts.k) {
-      return {Verdict::kExact, call.facts.k, true};
-    }
-    return {Verdict::kTake, call.facts.k};
+    const bool enough = counts.lo >= call.facts.k || counts.all;
+    return {enough && !counts.overflow ? Verdict::kTake : Verdict::kExact,
+            call.facts.k};
   }
 };
 
@@ -126,7 +125,7 @@ struct RedsyncQuantizedRule {
     return TopkSearch::propose(call, signed_state(call), answer);
   }
   SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts) {
-    return TopkSearch::judge(call, counts, false);
+    return TopkSearch::judge(call, counts);
   }
   SLUICE_HD static void observe(const RuleCall& call, const Outcome& outcome) {
     TopkSearch::observe(call, signed_state(call), outcome);

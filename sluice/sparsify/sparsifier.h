@@ -13,7 +13,7 @@
 
 namespace sluice {
 
-// Takes every finite entry; one round.
+// Takes every entry that is finite and not 0; one round.
 struct TakeAllRule {
   static constexpr std::uint32_t kRounds = 1;
   SLUICE_HD static Query ask(const RuleCall&) { return {}; }

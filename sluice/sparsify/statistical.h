@@ -10,9 +10,7 @@
 namespace sluice {
 
 SLUICE_HD inline Bracket nothing() { return {kInfKey, kInfKey, false, false}; }
-SLUICE_HD inline Bracket exactly(bool zeros = false) {
-  return {0, 0, false, true, zeros};
-}
+SLUICE_HD inline Bracket exactly() { return {0, 0, false, true}; }
 
 // Everything above t, a finite positive number; otherwise exact selection.
 SLUICE_HD inline Bracket above(double t) {
@@ -28,7 +26,7 @@ SLUICE_HD inline Verdict within(const RuleCall& call, const Counts& counts,
   const auto got = static_cast<double>(counts.lo);
   if (counts.overflow) return {Verdict::kExact, call.facts.k};
   if (got > max_of(many * k, 1.0)) return {Verdict::kTake, call.facts.k};
-  if (got < few * k) return {Verdict::kExact, call.facts.k};
+  if (got < few * k && !counts.all) return {Verdict::kExact, call.facts.k};
   return {Verdict::kTake, counts.lo};
 }
 

@@ -21,7 +21,7 @@ struct ThresholdRule : TakeAllRule {
   }
   SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts) {
     const double cap = params_as<Constants>(call.params).cap;
-    if (counts.overflow) return {Verdict::kExact, call.facts.k, false};
+    if (counts.overflow) return {Verdict::kExact, call.facts.k};
     if (counts.lo <= most(call.facts, cap)) return {Verdict::kTake, counts.lo};
     return {Verdict::kTake, call.facts.k};
   }

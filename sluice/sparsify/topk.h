@@ -14,7 +14,7 @@ struct TopkState {
   std::uint32_t predicted = 0;
   std::uint32_t margin = 0;  // in keys, around the prediction
   std::uint16_t warm = 0;
-  std::uint16_t tied = 0;  // the cut was one of many equal keys
+  std::uint16_t tied = 0;  // the cut was one of many equal keys, or 0
   double ratio = 0;        // of the cut to a quantile of the sample, smoothed
   double quantile = 0;     // of this step's sample
 };
@@ -72,16 +72,17 @@ struct TopkSearch {
     return exact_bracket(cold_query(call, state), answer);
   }
 
-  SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts,
-                                 bool zeros = true) {
+  SLUICE_HD static Verdict judge(const RuleCall& call, const Counts& counts) {
     const std::uint64_t k = call.facts.k;
-    if (counts.lo >= k && !counts.overflow) return {Verdict::kTake, k, zeros};
-    return {call.round == 0 ? Verdict::kAgain : Verdict::kExact, k, zeros};
+    const bool enough = counts.lo >= k || counts.all;
+    if (enough && !counts.overflow) return {Verdict::kTake, k};
+    return {call.round == 0 ? Verdict::kAgain : Verdict::kExact, k};
   }
 
   SLUICE_HD static void observe(const RuleCall& call, TopkState& state,
                                 const Outcome& outcome) {
-    const bool usable = outcome.selected > 0 && !outcome.tied &&
+    const bool scarce = outcome.selected < call.facts.k;
+    const bool usable = outcome.selected > 0 && !scarce && !outcome.tied &&
                         state.quantile > 0 && std::isfinite(state.quantile) &&
                         outcome.threshold_key < kInfKey;
     bool steady = false;
@@ -105,7 +106,7 @@ struct TopkSearch {
       state.ratio = steady ? (state.ratio + ratio) / 2 : ratio;
     }
     state.warm = usable ? 1 : 0;
-    state.tied = outcome.tied ? 1 : 0;
+    state.tied = outcome.tied || scarce ? 1 : 0;
   }
 
  private:
@@ -181,7 +182,7 @@ struct TopkRule {
   }
 };
 
-// The k largest magnitudes; ties to the lower index.
+// The k largest magnitudes that are not 0; ties to the lower index.
 class Topk final : public SparsifierOf<Topk> {
  public:
   using SparsifierOf::SparsifierOf;

@@ -43,34 +43,49 @@ class DenseBucket final : public BucketSync {
   std::size_t memory_bytes() const override {
     return packed_.bytes() + sums_.bytes() + host_.bytes() +
            remainders_.bytes() + rounded_off_.bytes() + velocity_.bytes() +
-           momenta_.bytes() + left_.bytes();
+           momenta_.bytes() + left_.bytes() +
+           (lent_ ? bucket_.size() * sizeof(float) : 0);
   }
 
  private:
   bool adds_residual() const { return owed_ || dense_->rounds(); }
 
-  // One tensor is read where it is.
+  // One tensor is read where it is, unless it can be summed where it is packed.
   bool reads_in_place() const {
     return gradients_.size() == 1 && is_plain(gradients_[0]) &&
-           !adds_residual() && backend_.is_host();
+           !adds_residual() && backend_.is_host() && lent_ == nullptr;
   }
 
+  // The mean over one rank is the gradient.
+  bool stays() const {
+    return ranks_ == 1 && backend_.is_host() && !adds_residual() &&
+           momentum_.factor == 0 && std::ranges::all_of(gradients_, is_plain);
+  }
+
+  float* packed() { return lent_ ? lent_.get() : floats(packed_); }
+
   void enqueue_select(Stream& stream, const StepInfo&) override {
-    if (reads_in_place()) return;
+    stays_ = stays();
+    if (lent_ != nullptr) packed_ = {};
+    if (stays_ || reads_in_place()) return;
     backend_.pack(stream,
                   {gradients_,
                    adds_residual() ? std::span<const MemoryRange>(residuals_)
                                    : std::span<const MemoryRange>(),
-                   floats(packed_)});
+                   packed()});
   }
 
   void run_exchange(Communicator& comm, ExchangeContext& context,
                     std::uint64_t step) override {
     const std::size_t n = bucket_.size();
     ranks_ = comm.size();
+    if (stays_) {
+      count_bad_in_place(context);
+      return;
+    }
     if (owed_ && momentum_.factor > 0) even_momenta(comm, context, step);
     mean_ = reads_in_place() ? static_cast<float*>(gradients_[0].data)
-                             : floats(packed_);
+                             : packed();
     by_link_ = context.link() != nullptr && dense_->takes_link() && ranks_ > 1;
     if (by_link_) {
       sum_on_device(comm, context, step);
@@ -83,6 +98,7 @@ class DenseBucket final : public BucketSync {
       // What is packed already is a copy.
       if (reads_in_place() && ranks_ > 1) mean_ = floats(sums_);
       sum(*dense_, comm, step, in, {mean_, n}, remainders);
+      borrow(comm);
     } else {
       const std::span<float> values(host_floats(host_), n);
       backend_.copy_out(context.stream(), std::as_writable_bytes(values),
@@ -92,6 +108,12 @@ class DenseBucket final : public BucketSync {
       backend_.copy_in(context.stream(), mean_, std::as_bytes(values));
     }
     count_bad(context);
+  }
+
+  // For the steps to come, where the engine sums.
+  void borrow(Communicator& comm) {
+    if (lent_ != nullptr || ranks_ == 1 || machines_ != nullptr) return;
+    if (dense_->by_engine()) lent_ = comm.memory_for_sums(bucket_.size());
   }
 
   // Of machines: each one's ranks add first, and their leaders sum. Only
@@ -210,8 +232,26 @@ class DenseBucket final : public BucketSync {
     fetch_bad_sums(context);
   }
 
+  void count_bad_in_place(ExchangeContext& context) {
+    std::uint64_t total = 0;
+    for (const TensorView& g : gradients_) {
+      backend_.count_nonfinite(context.stream(), static_cast<float*>(g.data),
+                               g.size(), bad_sums());
+      total += *bad_sums();
+    }
+    *bad_sums() = total;
+    fetch_bad_sums(context);
+  }
+
+  void on_roll_back(ExchangeContext&) override {
+    collective_->roll_back();
+    // A sum that came too late may write there still.
+    lent_.reset();
+  }
+
   void on_commit(ExchangeContext& context, std::uint64_t selected) override {
     collective_->commit(selected);
+    if (stays_) return;
     Stream& stream = context.stream();
     float share = 1.0F / static_cast<float>(ranks_);
     if (uneven_) put_momenta(stream);
@@ -282,7 +322,9 @@ class DenseBucket final : public BucketSync {
   bool uneven_ = false;  // momenta were, and are to be the mean
   float* mean_ =
       nullptr;  // of the device: the sum, or the gradient of one rank
-  std::size_t ranks_ = 1;
+  std::size_t ranks_ = 0;  // once known
+  bool stays_ = false;     // the gradient of one rank
+  std::shared_ptr<float[]> lent_;  // the engine's, in place of packed_
   Buffer packed_;
   Buffer sums_;
   Buffer host_;

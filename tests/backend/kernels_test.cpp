@@ -254,7 +254,7 @@ TEST(Kernels, SmallSelectionsEqualTheReference) {
         std::vector<std::uint32_t> indices(m + 2 * cpu::kSlack, 99);
         const auto x = gaussian(m, m + 1);
         for (std::size_t i = 0; i < m; ++i) {
-          values[i] = kind == 0 ? x[i] : kind == 1 ? float(i % 3) : 0.0F;
+          values[i] = kind == 0 ? x[i] : kind == 1 ? float(1 + i % 3) : 0.5F;
           indices[i] = static_cast<std::uint32_t>(10 * i);
         }
         std::vector<std::uint32_t> keys;

@@ -70,6 +70,28 @@ class Language(TaskTest):
             one = json.loads(self.other("evaluate", "a", "--json"))
             self.assertAlmostEqual(one["loss"], self.summary("a")["eval_loss"], delta=1e-5)
 
+    # With both parts swapped, the one is the other. Lines are of one length, so that cuts fall alike.
+    def test_evaluates_either_part(self):
+        source = random.Random(6)
+        lines = [" ".join(f"w{source.randrange(30):02}" for _ in range(9)) + "\n" for _ in range(1000)]
+        (self.text / "a.txt").write_text("".join(lines))
+        (self.text / "b.txt").write_text("".join(lines[:900] + lines[950:] + lines[900:950]))
+        for tokens, score in (("word", "perplexity"), ("byte", "bits_per_byte")):
+            data = [f"text:file={name}.txt,tokens={tokens}" for name in "ab"]
+            self.train("--model", LSTM, "--dataset", data[0], "--length", 10, "--batch-size", 4, "--workers", 1,
+                       "--max-steps", 5, "--out", "a", "--overwrite")
+            told = {(name, split): json.loads(self.other("evaluate", "a", "--dataset", where, "--json", *split))
+                    for name, where in zip("ab", data) for split in ((), ("--split", "valid"), ("--split", "test"))}
+            for name, other in ("ab", "ba"):
+                self.assertEqual(told[name, ()], told[name, ("--split", "valid")])
+                self.assertEqual(told[name, ()]["split"], "valid")
+                test = told[other, ("--split", "test")]
+                self.assertEqual(test["split"], "test")
+                for key in ("loss", "samples", score):
+                    self.assertEqual(told[name, ()][key], test[key])
+            self.assertNotEqual(told["a", ()]["loss"], told["b", ()]["loss"])
+        self.assertIn("tokens of test: loss", self.other("evaluate", "a", "--split", "test"))
+
     def test_bytes_are_scored_by_bits(self):
         self.train("--model", GPT2, "--dataset", "text:file=text.txt,tokens=byte", "--length", 16, "--workers", 1,
                    "--max-steps", 20, "--out", "a")
@@ -134,6 +156,7 @@ class Questions(TaskTest):
 
     def test_any_ranks_ask_every_question_once(self):
         self.train(*self.MODEL, "--workers", 3, "--max-steps", 4, "--out", "a")
+        self.assertIn("--split must be test for data set 'squad", self.other("evaluate", "a", "--split", "dev", rc=1))
         one = json.loads(self.other("evaluate", "a", "--json"))
         for score in ("loss", "f1", "exact_match"):
             self.assertAlmostEqual(one[score], self.summary("a")["eval_" + score], delta=1e-5)
@@ -231,6 +254,9 @@ class ComeAndGo(TaskTest):
         job = ("--model", LSTM, *self.DATA, "--data-dir", self.text)
         self.fails(*FIXED, *job, "--init", "x.safetensors", "--out", "a", says="x.safetensors")
         self.assertIn("--model and --dataset", self.other("evaluate", "x.safetensors", rc=1))
+        self.train("--model", LSTM, *self.DATA, "--workers", 1, "--max-steps", 1, "--out", "a")
+        self.assertIn("--split must be valid or test for data set 'text:file=text.txt', got 'train'",
+                      self.other("evaluate", "a", "--split", "train", rc=1))
         self.assertIn(".safetensors", self.other("export", "a", "--to", "x.bin", rc=1))
 
 

@@ -58,6 +58,38 @@ TEST_P(CodecOnBackends, CarriesWhatFeedbackSelects) {
   }
 }
 
+// An embedding of which a few tokens were seen: their rows travel, and no more.
+TEST_P(CodecOnBackends, RowsThatWereNotTouchedCostNothing) {
+  constexpr std::size_t kRows = 2000;
+  constexpr std::size_t kWidth = 64;
+  for (const std::string sparsifier : {"topk", "adtopk", "tile", "none"}) {
+    for (const std::size_t touched : {0, 1, 20}) {
+      Rig::Options o;
+      o.backend = GetParam();
+      o.sparsifier = sparsifier;
+      o.tensors = {{kRows, kWidth}};
+      Rig rig(o);
+      std::vector<float> g(rig.size(), 0);
+      const auto values = gaussian(touched * kWidth, 3);
+      for (std::size_t t = 0; t < touched; ++t) {
+        std::copy_n(
+            values.begin() + static_cast<std::ptrdiff_t>(t * kWidth), kWidth,
+            g.begin() + static_cast<std::ptrdiff_t>(t * 97 % kRows * kWidth));
+      }
+      const Sent sent = rig.step(g, 0.05, false);
+      // Of a row of 64, and of a tile; the budget of topk is 6400.
+      const std::size_t count =
+          sparsifier == "adtopk" ? touched * 3 : touched * kWidth;
+      ASSERT_EQ(sent.indices.size(), count) << sparsifier;
+      Codec codec(rig.backend());
+      Message message;
+      rig.backend().wait(codec.encode(rig.stream(), rig.feedback().staged(),
+                                      rig.feedback().forms(), message));
+      EXPECT_LE(message.size(), Codec::max_bytes(count, 1)) << sparsifier;
+    }
+  }
+}
+
 // Nothing has happened before the host waits; sizes and verdicts say so.
 TEST(Codec, WaitsForNothing) {
   Rig::Options o;

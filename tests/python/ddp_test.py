@@ -106,6 +106,35 @@ def test_parameters_that_one_rank_does_not_use(pool):
     assert pool.run(2, unused) == [1, 1]
 
 
+def unused_by_all(views):
+    """What is owed and handed out, per step: the second branch rests every other."""
+    model = Branches()
+    ddp = models.wrapped(model, find_unused_parameters=True, gradient_as_bucket_view=views)
+    sync = sluice.attach(ddp, density=0.1)
+    P, lost = dist.get_world_size(), []
+    residual = torch.zeros(sum(p.numel() for p in model.parameters()), dtype=torch.double)
+    for step in range(5):
+        x = torch.randn(2, 8, generator=torch.Generator().manual_seed(10 * step + dist.get_rank()))
+        used = step % 2 == 0
+        inputs = list(model.parameters()) if used else list(model.always.parameters())
+        grads = torch.autograd.grad(model(x, used).square().mean(), inputs)
+        local = models.flat([g for g in grads] if used else [*grads, *map(torch.zeros_like, model.sometimes.parameters())])
+        expected = models.summed(residual + local)
+        ddp.zero_grad()
+        ddp(x, used).square().mean().backward()
+        means = [torch.zeros_like(p) if p.grad is None else p.grad for p in model.parameters()]
+        residual = models.residual(sync).double()
+        lost.append((models.summed(residual) + P * models.flat(means) - expected).abs().max().item())
+    sync.close()
+    return lost
+
+
+@pytest.mark.parametrize("views", [False, True])
+def test_nothing_is_lost_of_parameters_that_no_rank_uses(pool, views):
+    for lost in pool.run(2, unused_by_all, views):
+        assert max(lost) < 1e-5, lost
+
+
 def subgroups():
     rank = dist.get_rank()
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]

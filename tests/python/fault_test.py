@@ -47,7 +47,7 @@ def test_a_step_that_is_not_finite_may_stop_all(pool):
         assert "stopped the job" in answer.text and "step 2" in answer.text
 
 
-def scaled(enabled):
+def scaled(enabled, spoil):
     """Scales change nothing that is sent, and an overflow skips the step."""
     model = models.small_model()
     ddp = models.wrapped(model)
@@ -57,18 +57,26 @@ def scaled(enabled):
     for step in range(5):
         optimizer.zero_grad()
         loss = models.loss_of(ddp, step)
-        if step == 3 and dist.get_rank() == 0:
+        if spoil and step == 3 and dist.get_rank() == 0:
             loss = loss * float("nan")
-        if enabled or step != 3:
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
+        if spoil and step == 3 and not enabled:
+            continue
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
     return models.flat(model.parameters()), models.residual(sync), scaler.get_scale()
 
 
 def test_residuals_are_kept_unscaled(pool):
-    with_scaler = pool.run(2, scaled, True)
-    without = pool.run(2, scaled, False)
+    # Scales are powers of two: nothing is rounded.
+    for ours, plain in zip(pool.run(2, scaled, True, False), pool.run(2, scaled, False, False)):
+        assert ours[2] == 4096.0 and plain[2] == 1.0
+        assert torch.equal(ours[0], plain[0]) and torch.equal(ours[1], plain[1])
+
+
+def test_a_scaler_sees_a_step_that_is_skipped(pool):
+    with_scaler = pool.run(2, scaled, True, True)
+    without = pool.run(2, scaled, False, True)
     for ours, plain in zip(with_scaler, without):
         # Rank 1's gradient of the step that was skipped stays in its residual.
         assert ours[2] == 1024.0

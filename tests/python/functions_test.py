@@ -204,6 +204,38 @@ def test_momentum_goes_with_the_feedback(feedback, momentum, text):
     assert advice({"sparsifier": "none", "feedback": feedback}, optimizer) == ""
 
 
+@pytest.mark.parametrize(
+    "beta, feedback, text", [(0.9, "residual", "betas=(0, ...)"), (0.0, "residual", ""), (0.9, "dgc", "instead of betas=(0.9")]
+)
+def test_adam_has_a_momentum_too(beta, feedback, text):
+    from sluice.momentum import advice
+
+    optimizer = torch.optim.AdamW(torch.nn.Linear(2, 2).parameters(), betas=(beta, 0.999))
+    said = advice({"sparsifier": "topk", "feedback": feedback}, optimizer)
+    assert (text in said) if text else said == ""
+
+
+def warned():
+    import warnings
+
+    model, other = torch.nn.Linear(40, 40), torch.nn.Linear(2, 2)
+    sync = sluice.GradientSync(model.named_parameters(), density=0.1)
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1, momentum=0.5) for m in (other, model, model)]
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        counts = []
+        for optimizer in optimizers:
+            optimizer.step()
+            counts.append(sum("waited in residuals" in str(w.message) for w in found))
+    sync.close()
+    return counts
+
+
+def test_an_optimizer_with_momentum_is_warned_of_once(pool):
+    # Not of one that has other parameters, nor on the other ranks.
+    assert pool.run(2, warned) == [[0, 1, 1], [0, 0, 0]]
+
+
 def logged():
     rows = []
 

@@ -1,6 +1,7 @@
 // The whole walk of a gradient on live buckets: ranks as threads, gradients
 // announced in any order, beside what a plain loop would give.
 
+#include "sluice/codec/codec.h"
 #include "sync/sync_runs.h"
 
 namespace sluice::testing {
@@ -130,6 +131,59 @@ TEST(GradientSync, DgcGivesDenseTensorsTheirMomentum) {
                 << backend << " step " << step;
           }
         }
+      }
+    }
+  }
+}
+
+// What c.weight sends of so many of its 50 rows, the others and all other
+// tensors being zeros, on rank 0 of two.
+SyncReport touch_rows(const Scenario& job, std::size_t touched) {
+  auto ranks = make_thread_ranks(2);
+  SyncReport report;
+  run_ranks(ranks, [&](std::size_t r) {
+    auto backend = make_backend(job.backend);
+    DeviceGradients device(*backend);
+    SyncOptions options;
+    options.plan = plan_of(job);
+    GradientSync sync(*ranks[r], *backend, kTensors, options);
+    for (std::uint64_t step = 0; step < 3; ++step) {
+      Gradients g;
+      for (const TensorInfo& t : kTensors) g.emplace_back(size_of(t), 0.0F);
+      const auto rows = gaussian(10 * touched, 10 * r + step);
+      std::copy(rows.begin(), rows.end(), g.back().begin() + 70);
+      const SyncReport last = device.run(sync, step, g);
+      EXPECT_TRUE(last.committed);
+      if (r == 0) report = last;
+      const auto mean = device.get();
+      for (std::size_t i = 0; i < total_size() - 500 + 70; ++i) {
+        EXPECT_EQ(mean[i], 0);
+      }
+    }
+  });
+  return report;
+}
+
+TEST(GradientSync, RowsThatWereNotTouchedCostNothing) {
+  for (const std::string& backend : device_names()) {
+    for (const std::string sparsifier : {"topk", "adtopk", "randomk"}) {
+      for (const auto& collective : collectives()) {
+        Scenario job;
+        job.backend = backend;
+        job.plan = "single";
+        job.sparsifier = sparsifier;
+        job.collective = collective.name;
+        SCOPED_TRACE(backend + " " + sparsifier + " " + job.collective);
+        const SyncReport none = touch_rows(job, 0);
+        const SyncReport some = touch_rows(job, 3);
+        EXPECT_EQ(none.selected, 0U);
+        EXPECT_GT(none.budget, 200U);
+        EXPECT_TRUE(sparsifier != "adtopk" || some.selected == 3);
+        EXPECT_LE(some.selected, 30U);
+        if (job.collective != "allgather") continue;
+        EXPECT_LE(some.traffic.bytes_sent,
+                  none.traffic.bytes_sent +
+                      Codec::max_bytes(some.selected, kTensors.size()));
       }
     }
   }

@@ -161,6 +161,13 @@ void ModelJob::convert(torch::Dtype type) {
   }
 }
 
+void ModelJob::move_to(const torch::Device& device) {
+  model_->to(device);
+  for (auto& [name, tensor] : samples_) {
+    if (!name.ends_with("lengths")) tensor = tensor.to(device);
+  }
+}
+
 const torch::Tensor& ModelJob::sample(std::string_view name) const {
   for (const auto& [own, tensor] : samples_) {
     if (own == name) return tensor;

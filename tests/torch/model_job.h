@@ -23,6 +23,8 @@ class ModelJob {
 
   // Model and samples.
   void convert(torch::Dtype type);
+  // But for lengths, which models want on the host.
+  void move_to(const torch::Device& device);
 
   virtual torch::Tensor scores() = 0;
   virtual torch::Tensor loss(const torch::Tensor& scores) = 0;

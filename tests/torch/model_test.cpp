@@ -6,6 +6,7 @@
 #include "sluice/torch/data/loader.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/tensors.h"
+#include "torch/blank_model.h"
 
 namespace sluice::testing {
 namespace {
@@ -16,11 +17,6 @@ constexpr ImageInput kMnist = {1, 28, 28, 10};
 constexpr ImageInput kCifar = {3, 32, 32, 10};
 constexpr ImageInput kCifar100 = {3, 32, 32, 100};
 constexpr ImageInput kImagenet = {3, 224, 224, 1000};
-
-// Not initialised, which costs nothing, whatever the size.
-std::unique_ptr<Model> blank(std::string_view text, const ImageInput& input) {
-  return make_from(models(), Model::kKind, text, input);
-}
 
 struct Count {
   const char* text;
@@ -38,9 +34,12 @@ class ModelCounts : public ::testing::TestWithParam<Count> {};
 
 TEST_P(ModelCounts, AreThoseOfThePapers) {
   const auto parameters =
-      parameters_of(*blank(GetParam().text, GetParam().input));
+      parameters_of(*blank_model(GetParam().text, GetParam().input));
   EXPECT_EQ(count_elements(parameters), GetParam().elements);
   EXPECT_EQ(parameters.size(), GetParam().tensors);
+  for (const auto& [name, tensor] : parameters) {
+    EXPECT_TRUE(tensor.is_meta()) << name;
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -119,7 +118,7 @@ TEST(Models, NameTensorsAsTorchvisionAndTimmDo) {
            {"vit-base", kCifar, "patch_embed.proj.weight", {768, 3, 4, 4}},
            {"vit-large", kImagenet, "blocks.23.mlp.fc1.weight", {4096, 1024}},
            {"vit-large", kImagenet, "head.weight", {1000, 1024}}}) {
-    const auto tensors = parameters_of(*blank(wanted.text, wanted.input));
+    const auto tensors = parameters_of(*blank_model(wanted.text, wanted.input));
     const auto tensor = find_tensor(tensors, wanted.tensor);
     ASSERT_TRUE(tensor.defined()) << wanted.text << ": " << wanted.tensor;
     EXPECT_EQ(tensor.sizes(), wanted.dims) << wanted.tensor;
@@ -131,7 +130,7 @@ std::vector<std::string> model_names() {
   std::vector<std::string> names = {"alexnet:widths=64-64"};
   for (const std::string_view name : models_for(kCifar)) {
     if (name == "alexnet") continue;
-    const auto model = blank(name, kCifar);
+    const auto model = blank_model(name, kCifar);
     if (count_elements(parameters_of(*model)) > 20'000'000) continue;
     names.emplace_back(name);
   }
@@ -289,6 +288,37 @@ INSTANTIATE_TEST_SUITE_P(All, Dropping,
                          ::testing::Values("mnistnet", "vgg16:widths=64",
                                            "alexnet:widths=64-64",
                                            "vit-tiny:dropout=0.1"));
+
+// Of torch's own generator of the CPU, as fused kernels of a GPU draw.
+std::vector<torch::Tensor> drop_by_torch(std::uint64_t seed, int times) {
+  Noise noise;
+  noise.seed(seed);
+  const torch::Tensor ones = torch::ones({64});
+  std::vector<torch::Tensor> dropped;
+  for (int i = 0; i < times; ++i) {
+    dropped.push_back(noise.lend(
+        torch::kCPU, [&] { return torch::dropout(ones, 0.5, true); }));
+  }
+  return dropped;
+}
+
+TEST(Noise, LendsItsNumbersToTorchWhateverTheThreads) {
+  constexpr int kTimes = 200;
+  std::vector<std::vector<torch::Tensor>> of_thread(3);
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < of_thread.size(); ++t) {
+    threads.emplace_back(
+        [&, t] { of_thread[t] = drop_by_torch(t == 2 ? 8 : 7, kTimes); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    EXPECT_TRUE(of_thread[0][i].equal(of_thread[1][i])) << i;
+    EXPECT_FALSE(of_thread[0][i].equal(of_thread[2][i])) << i;
+    if (i > 0) {
+      EXPECT_FALSE(of_thread[0][i].equal(of_thread[0][i - 1])) << i;
+    }
+  }
+}
 
 TEST(Noise, KeepsTheMean) {
   Noise noise;

@@ -180,6 +180,49 @@ TEST_P(EverySequenceModel, ComputesTheSameOnAGpu) {
 
 INSTANTIATE_TEST_SUITE_P(All, EverySequenceModel, ::testing::ValuesIn(kSmall));
 
+// What torch warns of, for as long as it lives.
+class Warnings : public c10::WarningHandler {
+ public:
+  void process(const c10::Warning& warning) override {
+    said.push_back(warning.msg());
+  }
+  std::vector<std::string> said;
+
+ private:
+  c10::WarningUtils::WarnAlways always_;  // not once for each kind
+  c10::WarningUtils::WarningHandlerGuard guard_{this};
+};
+
+// The tensors of a recurrent layer lie together where cuDNN is, and are as
+// before but for that.
+TEST(RecurrentModels, KeepTheTensorsOfALayerTogetherOnAGpu) {
+  if (!torch::cuda::is_available()) GTEST_SKIP() << "torch sees no GPU here";
+  for (const std::string text :
+       {"lstm:hidden=24,layers=2,embed=16", "deepspeech:width=16,layers=2"}) {
+    const auto model = make_model(text, input_of(text));
+    std::vector<torch::Tensor> before;
+    for (const auto& [name, tensor] : parameters_of(*model)) {
+      before.push_back(tensor.detach().clone());
+    }
+    model->to(torch::kCUDA);
+    const NamedTensors after = parameters_of(*model);
+    ASSERT_EQ(after.size(), before.size());
+    for (std::size_t i = 0; i < after.size(); ++i) {
+      const auto& [name, tensor] = after[i];
+      EXPECT_TRUE(torch::equal(tensor.cpu(), before[i])) << name;
+      const std::size_t at = name.find("rnn.weight_ih_l");
+      if (at == std::string::npos) continue;
+      for (std::size_t j = i + 1; j < i + 4; ++j) {
+        EXPECT_TRUE(after[j].tensor.is_alias_of(tensor)) << after[j].name;
+        EXPECT_TRUE(after[j].tensor.is_contiguous()) << after[j].name;
+      }
+    }
+    const Warnings warnings;
+    scores_of(*model).square().sum().backward();
+    EXPECT_EQ(warnings.said, std::vector<std::string>()) << text;
+  }
+}
+
 class DroppingSequence : public Alone<::testing::TestWithParam<std::string>> {};
 
 TEST_P(DroppingSequence, FollowsItsSeedWhileTraining) {

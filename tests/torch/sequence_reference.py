@@ -46,9 +46,9 @@ class Transformer(nn.Module):
 
     def positions(self, x):
         _, time, width = x.shape
-        table = torch.zeros(time, width, dtype=x.dtype)
-        angles = torch.arange(time, dtype=x.dtype).unsqueeze(1) * torch.exp(
-            torch.arange(0, width, 2, dtype=x.dtype) * (-math.log(10000.0) / width)
+        table = torch.zeros(time, width, dtype=x.dtype, device=x.device)
+        angles = torch.arange(time, dtype=x.dtype, device=x.device).unsqueeze(1) * torch.exp(
+            torch.arange(0, width, 2, dtype=x.dtype, device=x.device) * (-math.log(10000.0) / width)
         )
         table[:, 0::2] = torch.sin(angles)
         table[:, 1::2] = torch.cos(angles[:, : width // 2])
@@ -131,7 +131,7 @@ class Gpt2(nn.Module):
 
     def forward(self, tokens):
         body = self.transformer
-        times = torch.arange(tokens.shape[1])
+        times = torch.arange(tokens.shape[1], device=tokens.device)
         x = self.drop(body["wte"](tokens) + body["wpe"](times))
         for block in body["h"]:
             x = block(x)
@@ -149,7 +149,7 @@ class BertEmbeddings(nn.Module):
 
     def forward(self, tokens, segments):
         x = self.word_embeddings(tokens) + self.token_type_embeddings(segments)
-        x = x + self.position_embeddings(torch.arange(tokens.shape[1]))
+        x = x + self.position_embeddings(torch.arange(tokens.shape[1], device=tokens.device))
         return self.drop(self.LayerNorm(x))
 
 
@@ -296,9 +296,11 @@ class DeepSpeech(nn.Module):
 
     def forward(self, spectra, lengths):
         times = torch.arange(spectra.shape[2])
-        x = spectra.masked_fill((times >= lengths[:, None])[:, None, :], 0)
+        silent = (times >= lengths[:, None]).to(spectra.device)
+        x = spectra.masked_fill(silent[:, None, :], 0)
         lengths = (lengths + 1) // 2
         beyond = torch.arange((spectra.shape[2] + 1) // 2) >= lengths[:, None]
+        beyond = beyond.to(spectra.device)
         x = self.conv(x.unsqueeze(1), beyond)
         x = x.flatten(1, 2).permute(2, 0, 1).contiguous()
         for layer in self.rnns:

@@ -73,9 +73,13 @@ std::uint64_t accumulate_momentum(const MomentumTask& task,
 }
 
 std::uint64_t scale_dense(const float* __restrict from, float scale,
-                          std::span<float> to) {
+                          std::span<float> to, bool counts) {
   std::uint32_t bad = 0;
   float* __restrict out = to.data();
+  if (!counts) {
+    for (std::size_t i = 0; i < to.size(); ++i) out[i] = scale * from[i];
+    return 0;
+  }
   for (std::size_t i = 0; i < to.size(); ++i) {
     const float x = scale * from[i];
     bad += not_finite(x);
@@ -112,7 +116,8 @@ std::uint64_t apply_part(const ApplyPass& pass, const TensorView& target,
     const std::size_t size = std::min(kBlock, end - i);
     float* to = plain ? static_cast<float*>(target.data) + i : buffer;
     bad += pass.dense != nullptr
-               ? scale_dense(pass.dense + base + i, pass.scale, {to, size})
+               ? scale_dense(pass.dense + base + i, pass.scale, {to, size},
+                             pass.nonfinite != nullptr)
                : add_lists(pass, base + i, {to, size});
     if (!plain) write_view(target, i, i + size, buffer);
   }
@@ -211,13 +216,12 @@ void run_widen(const WidenPass& pass, ThreadPool& pool) {
   });
 }
 
-std::uint64_t count_nonfinite(const float* values, std::size_t n,
-                              ThreadPool& pool) {
+std::uint64_t count_nonfinite(const Kernels& kernels, const float* values,
+                              std::size_t n, ThreadPool& pool) {
   std::atomic<std::uint64_t> total{0};
   for_chunks(pool, n, [&](std::size_t begin, std::size_t end) {
-    std::uint32_t bad = 0;
-    for (std::size_t i = begin; i < end; ++i) bad += not_finite(values[i]);
-    total.fetch_add(bad, std::memory_order_relaxed);
+    total.fetch_add(kernels.count_ge(values + begin, end - begin, kInfKey),
+                    std::memory_order_relaxed);
   });
   return total.load(std::memory_order_relaxed);
 }

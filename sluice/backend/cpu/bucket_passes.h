@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "sluice/backend/cpu/kernels.h"
 #include "sluice/backend/cpu/thread_pool.h"
 #include "sluice/backend/pass.h"
 
@@ -19,8 +20,8 @@ void run_widen(const WidenPass& pass, ThreadPool& pool);
 void run_scatter(const ScatterPass& pass);
 void run_gather(const GatherPass& pass);
 void run_pack(const PackPass& pass, ThreadPool& pool);
-std::uint64_t count_nonfinite(const float* values, std::size_t n,
-                              ThreadPool& pool);
+std::uint64_t count_nonfinite(const Kernels& kernels, const float* values,
+                              std::size_t n, ThreadPool& pool);
 void run_apply(const ApplyPass& pass, ThreadPool& pool);
 
 // Rounds values to what `form` can carry, in place.

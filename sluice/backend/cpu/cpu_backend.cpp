@@ -126,7 +126,7 @@ class CpuBackend final : public Backend {
   }
   void count_nonfinite(Stream&, const float* values, std::size_t n,
                        std::uint64_t* count) override {
-    *count = cpu::count_nonfinite(values, n, pool_);
+    *count = cpu::count_nonfinite(kernels_, values, n, pool_);
   }
   void select(Stream& stream, const SelectPass& pass) override {
     as_cpu(stream).selector.run(pass);

@@ -45,7 +45,7 @@ void Selector::stream_listed(const Work& work, Piece& piece) {
     i += static_cast<std::size_t>(std::countr_zero(word));
     if (i >= piece.end) break;
     const float acc = accumulated_at(source, i);
-    if (magnitude_key(acc) < kInfKey) {
+    if (acc != 0.0F && magnitude_key(acc) < kInfKey) {
       list.indices[m] = work.task->base + static_cast<std::uint32_t>(i);
       list.values[m++] = acc;
     }

@@ -48,14 +48,18 @@ Source settled(const Source& source) {
   return memory;
 }
 
-// A threshold that lets more through; 0 lets everything through.
+// The key that everything reaches but zeros.
+constexpr std::uint32_t kLeast = 1;
+
+// A threshold that lets more through.
 std::uint32_t lower(std::uint32_t key, unsigned attempt) {
   constexpr std::uint32_t kStep = 1U << 22;  // half an octave
-  return attempt == 0 && key > kStep ? key - kStep : 0;
+  return attempt == 0 && key > kStep ? key - kStep : kLeast;
 }
 
 // Moves the guess towards the target; the slope of a tail in octaves is a few,
-// so an eighth of an octave per miss of one target is stable.
+// so an eighth of an octave per miss of one target is stable. Not for rows of
+// zeros alone: they tell nothing of others.
 void adapt(Job& job, std::size_t candidates) {
   const std::int64_t miss =
       (static_cast<std::int64_t>(candidates) - job.target) * job.gain;
@@ -79,11 +83,6 @@ void clear_selected(const Job& job, const Candidates& out, std::size_t m) {
 // The cut of the k largest of m > kSmall candidates, by bisection on the key.
 Cut cut_large(const Job& job, std::size_t m, std::size_t k, std::uint32_t lo) {
   const float* values = job.s.values.data();
-  // Mostly zeros: no need to search for a cut that is zero.
-  if (lo == 0) {
-    const std::size_t nonzero = job.kernels.count_ge(values, m, 1);
-    if (nonzero < k) return {0, k - nonzero};
-  }
   std::uint32_t low = lo;  // count_ge(low) >= k
   std::uint32_t high = 0;
   for (std::size_t i = 0; i < m; ++i) high = std::max(high, key_at(job.s, i));
@@ -154,21 +153,21 @@ void take_top_two(const RowScratch& s, std::size_t m, std::size_t k,
 // The k largest of one contiguous row, appended to `out`.
 std::size_t select_row(Job& job, const Slab& slab, const Candidates& out) {
   RowScratch& s = job.s;
-  std::uint32_t lo = s.guess;
-  const bool cold = lo == 0;
+  const bool cold = s.guess == 0;
+  std::uint32_t lo = std::max(s.guess, kLeast);
   StreamResult got = scan_row(job, slab, job.source, lo);
   job.total.nonfinite += got.nonfinite;
-  std::size_t k = std::min(job.k, slab.size - got.nonfinite);
-  adapt(job, got.recorded);
-  if (got.recorded < k && got.nonfinite > 0) {
+  const std::size_t guessed = got.recorded;
+  if (got.recorded < job.k && lo > kLeast && got.nonfinite > 0) {
     hide_nonfinite(job.source, slab.start, slab.start + slab.size, s.saved);
   }
-  for (unsigned attempt = 0; got.recorded < k && lo > 0; ++attempt) {
+  for (unsigned attempt = 0; got.recorded < job.k && lo > kLeast; ++attempt) {
     lo = lower(lo, attempt);
     got = scan_row(job, slab, settled(job.source), lo);
   }
-  k = std::min(k, got.recorded);
   const std::size_t m = got.recorded;
+  const std::size_t k = std::min(job.k, m);
+  if (m > 0) adapt(job, guessed);
   const Candidates from = {s.indices.data(), s.values.data(), m};
   if (k <= 2 && m <= kSmall) {
     take_top_two(s, m, k, out);
@@ -300,12 +299,12 @@ std::size_t candidates_of(const Job& job, std::size_t g) {
 std::size_t gather_candidates(Job& job, const Slab& slab) {
   RowScratch& s = job.s;
   for (std::size_t g = 0; g < slab.groups; ++g) {
-    set_threshold(job, slab, g, s.guess);
+    set_threshold(job, slab, g, std::max(s.guess, kLeast));
   }
   StreamResult got = scan_groups(job, slab, job.source);
   job.total.nonfinite += got.nonfinite;
   bool hide = got.nonfinite > 0;
-  adapt(job, got.recorded / slab.groups);
+  const std::size_t guessed = got.recorded / slab.groups;
   for (unsigned attempt = 0;; ++attempt) {
     if (job.k <= 2) {
       tally_top_two(job, slab, got.recorded);
@@ -318,25 +317,27 @@ std::size_t gather_candidates(Job& job, const Slab& slab) {
       const std::size_t m = job.k <= 2
                                 ? s.starts.data()[g]
                                 : s.starts.data()[g + 1] - s.starts.data()[g];
-      if (m >= job.k || threshold == 0) continue;
+      if (m >= job.k || threshold == kLeast) continue;
       enough = false;
       set_threshold(job, slab, g, lower(threshold, attempt));
     }
-    if (enough) return got.recorded;
+    if (enough) break;
     if (hide) {
       hide_nonfinite(job.source, slab.start, slab.start + slab.size, s.saved);
       hide = false;
     }
     got = scan_groups(job, slab, settled(job.source));
   }
+  if (got.recorded > 0) adapt(job, guessed);
+  return got.recorded;
 }
 
-// One by one: in some group only some of those at the cut are taken.
-std::size_t emit_groups_tied(const Job& job, std::size_t m,
-                             const Candidates& out) {
+// One by one, until `count` are found: in some group only some of those at the
+// cut are taken.
+void emit_groups_tied(const Job& job, std::size_t count,
+                      const Candidates& out) {
   const RowScratch& s = job.s;
-  std::size_t o = 0;
-  for (std::size_t i = 0; i < m; ++i) {
+  for (std::size_t i = 0, o = 0; o < count; ++i) {
     const std::uint32_t g = s.group_of.data()[i];
     const std::uint32_t key = key_at(s, i);
     const bool tie = key == s.cuts.data()[g];
@@ -346,7 +347,6 @@ std::size_t emit_groups_tied(const Job& job, std::size_t m,
     out.indices[o] = s.indices.data()[i];
     out.values[o++] = s.values.data()[i];
   }
-  return o;
 }
 
 // The k largest of every group of a slab, appended to `out` in index order.
@@ -369,13 +369,13 @@ std::size_t select_groups(Job& job, const Slab& slab, const Candidates& out) {
   for (std::size_t g = 0; g < slab.groups; ++g) {
     expected += std::min(job.k, candidates_of(job, g));
   }
-  std::size_t o = job.kernels.emit_grouped(
+  const std::size_t reached = job.kernels.emit_grouped(
       {s.indices.data(), s.values.data(), m}, m, s.group_of.data(), cuts,
       expected, out.indices, out.values);
-  if (o != expected) o = emit_groups_tied(job, m, out);
-  clear_selected(job, out, o);
+  if (reached != expected) emit_groups_tied(job, expected, out);
+  clear_selected(job, out, expected);
   if (!s.saved.empty()) show_nonfinite(job.source, s.saved);
-  return o;
+  return expected;
 }
 
 std::size_t groups_of(std::size_t stride, unsigned shift) {

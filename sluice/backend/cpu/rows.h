@@ -43,8 +43,9 @@ std::size_t row_units(const SegmentTask& task, SelectKind kind);
 // The most entries a unit selects.
 std::size_t unit_capacity(const SegmentTask& task, SelectKind kind);
 
-// Exactly k per row or tile of the units [begin, end), to `out` in index order;
-// the selected leave the memory. Returns the number and the non-finite count.
+// The k largest of each row or tile of the units [begin, end), as far as they
+// are finite and not zero, to `out` in index order; the selected leave the
+// memory. Returns the number and the non-finite count.
 StreamResult select_rows(const Kernels& kernels, const SegmentTask& task,
                          SelectKind kind, const Source& source,
                          std::size_t begin, std::size_t end,

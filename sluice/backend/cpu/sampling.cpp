@@ -207,7 +207,6 @@ void Selector::ask_and_propose() {
 void Selector::propose(Work& work, const std::uint32_t* histogram) {
   if (work.exact) {
     work.bracket = exact_bracket(work.query, work.answer);
-    if (!work.zeros && work.bracket.lo == 0) work.bracket = {1, 1};
     return;
   }
   TailSums room[kHistogramBins + 1];
@@ -217,7 +216,7 @@ void Selector::propose(Work& work, const std::uint32_t* histogram) {
   work.bracket = work.task->rule.propose(call(work), work.answer);
   work.answer.tails = {};
   if (!work.bracket.exact) return;
-  select_exactly(work, work.task->facts.k, work.bracket.zeros);
+  select_exactly(work, work.task->facts.k);
   work.asking = true;
 }
 
@@ -335,8 +334,6 @@ void Selector::search_threshold(Work& work) {
   }
   if (work.wanted == 0) {
     work.bracket = {kInfKey, kInfKey};
-  } else if (prefix == 0 && !work.zeros) {
-    work.bracket = {1, 1};  // fewer non-zeros than asked for
   } else {
     work.bracket = {prefix, prefix + 1, true, false};
   }

@@ -102,12 +102,8 @@ void Selector::run(const SelectPass& pass) {
 }
 
 void Selector::stream() {
-  for (Work& work : works_) {
-    if (work.source.sign == 0) continue;
-    // What has the other sign counts as key 0 and must not pass.
-    work.bracket.lo = std::max(work.bracket.lo, 1U);
-    work.bracket.hi = std::max(work.bracket.hi, work.bracket.lo);
-  }
+  // What has a sign that takes no part counts as a zero, too.
+  for (Work& work : works_) work.bracket = without_zeros(work.bracket);
   pool_.run(pieces_.size(), [&](std::size_t p) {
     if (works_[pieces_[p].work].streaming) stream_piece(pieces_[p]);
   });
@@ -160,7 +156,7 @@ Counts Selector::count(Work& work) {
   if (work.round == 0) work.nonfinite = nonfinite;
   const SegmentTask& task = *work.task;
   const Counts counts = count_candidates(
-      task, work.recorded, work.high, tie_cap(task, work.bracket, work.wanted),
+      task, work.bracket, work.wanted, {work.recorded, work.high},
       work.open ? work.capacity : task.facts.n);
   work.candidates = counts.lo;
   return counts;
@@ -175,8 +171,7 @@ void Selector::judge(Work& work) {
   }
   if (work.exact) {
     ++work.round;
-    work.verdict = judge_exact(counts, work.bracket, work.wanted, work.zeros,
-                               work.searched);
+    work.verdict = judge_exact(counts, work.wanted, work.searched);
   } else {
     const Verdict verdict = work.task->rule.judge(call(work), counts);
     ++work.round;
@@ -190,14 +185,13 @@ void Selector::judge(Work& work) {
   if (work.exact) {
     work.searched = true;
   } else if (work.verdict.kind == Verdict::kExact) {
-    select_exactly(work, work.verdict.count, work.verdict.zeros);
+    select_exactly(work, work.verdict.count);
   }
 }
 
-void Selector::select_exactly(Work& work, std::uint64_t count, bool zeros) {
+void Selector::select_exactly(Work& work, std::uint64_t count) {
   work.exact = true;
   work.wanted = std::min<std::uint64_t>(count, work.task->capacity);
-  work.zeros = zeros;
 }
 
 // Puts back what the failed bracket took, after which the memory holds acc.
@@ -299,7 +293,7 @@ void Selector::emit(const SelectPass& pass, Piece& piece) {
   std::uint32_t cut = work.cut;
   if (piece.excess > 0 && piece.ties == 0) ++cut;
   if (piece.excess > 0 && piece.ties > 0) {
-    if (work.spilled || cut == 0 || piece.excess > kFewTies) {
+    if (work.spilled || piece.excess > kFewTies) {
       emit_tied(pass, piece);
       return;
     }
@@ -347,7 +341,7 @@ void Selector::drop_ties(Piece& piece) {
   }
 }
 
-// One by one: many ties, ties of zeros, or ties above hi.
+// One by one: many ties, or ties above hi.
 void Selector::emit_tied(const SelectPass& pass, Piece& piece) {
   const Work& work = works_[piece.work];
   const Candidates list = candidates(piece);

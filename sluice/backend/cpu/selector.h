@@ -44,7 +44,6 @@ class Selector {
     bool exact = false;
     bool searched = false;
     std::uint64_t wanted = 0;
-    bool zeros = false;
     std::uint32_t round = 0;
     Query query;
     Answer answer;
@@ -110,7 +109,7 @@ class Selector {
   const std::uint32_t* finish_sample(Work& work);
   void propose(Work& work, const std::uint32_t* histogram);
   void search_threshold(Work& work);
-  void select_exactly(Work& work, std::uint64_t count, bool zeros);
+  void select_exactly(Work& work, std::uint64_t count);
   void measure_lost();
 
   // streaming

@@ -72,18 +72,13 @@ __device__ inline void take_answer(const SelectArgs& a, std::uint32_t segment,
                                    const Answer& answer) {
   const Segment& s = a.segments[segment];
   Work& w = a.works[segment];
-  const int sign = sign_of(s);
   w.asking = 0;
   if (w.exact != 0) {
-    Bracket bracket = exact_bracket(w.query, answer);
-    if (w.zeros == 0 && bracket.lo == 0) bracket = {1, 1};
-    set_bracket(w, bracket, sign);
+    set_bracket(w, exact_bracket(w.query, answer));
     return;
   }
-  set_bracket(w, propose_rule(a, segment, answer), sign);
-  if (w.bracket.exact) {
-    select_exactly(s, w, s.task.facts.k, w.bracket.zeros);
-  }
+  set_bracket(w, propose_rule(a, segment, answer));
+  if (w.bracket.exact) select_exactly(s, w, s.task.facts.k);
 }
 
 __device__ inline TailSums* tail_room(const SelectArgs& a) {

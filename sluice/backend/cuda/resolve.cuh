@@ -1,7 +1,6 @@
 #pragma once
 
 #include "sluice/backend/cuda/brackets.cuh"
-#include "sluice/backend/judge.h"
 
 // From counts to the cut: verdicts, rounds, and the search for the key.
 
@@ -70,17 +69,10 @@ __device__ inline void search_step(const SelectArgs& a, std::uint32_t segment) {
   const bool done = w.shift == 0;
   w.shift = w.shift > kDigitBits ? w.shift - kDigitBits : 0;
   if (!done) return;
-  const std::uint32_t least = w.zeros != 0 ? 0 : 1;
   if (w.wanted == 0) {
     w.bracket = {kInfKey, kInfKey};
-  } else if (w.base < least) {
-    w.bracket = {1, 1};  // fewer non-zeros than asked for
   } else {
-    w.bracket = {w.base, w.base + 1, true, false};
-  }
-  if (sign_of(a.segments[segment]) != 0) {
-    w.bracket.lo = max_of(w.bracket.lo, 1U);
-    w.bracket.hi = max_of(w.bracket.hi, w.bracket.lo);
+    w.bracket = without_zeros({w.base, w.base + 1, true, false});
   }
 }
 
@@ -89,14 +81,12 @@ __device__ inline bool judge_counts(const SelectArgs& a,
                                     std::uint32_t segment) {
   const Segment& s = a.segments[segment];
   Work& w = a.works[segment];
-  const Counts counts =
-      count_candidates(s.task, w.recorded + w.ties, w.high,
-                       tie_cap(s.task, w.bracket, w.wanted), s.room);
+  const Counts counts = count_candidates(s.task, w.bracket, w.wanted,
+                                         {w.recorded + w.ties, w.high}, s.room);
   w.candidates = counts.lo;
   if (w.exact != 0) {
     ++w.round;
-    w.verdict =
-        judge_exact(counts, w.bracket, w.wanted, w.zeros != 0, w.searched != 0);
+    w.verdict = judge_exact(counts, w.wanted, w.searched != 0);
   } else {
     const Verdict verdict = judge_rule(a, segment, counts);
     ++w.round;
@@ -106,7 +96,7 @@ __device__ inline bool judge_counts(const SelectArgs& a,
   if (w.exact != 0) {
     w.searched = 1;
   } else if (w.verdict.kind == Verdict::kExact) {
-    select_exactly(s, w, w.verdict.count, w.verdict.zeros);
+    select_exactly(s, w, w.verdict.count);
   } else {
     ask(s, w, ask_rule(a, segment));
   }

@@ -69,7 +69,7 @@ struct BlockTeam {
 
 // Of a row, what decides between the last of its elements.
 struct Listed {
-  std::uint32_t key;  // and one more; then whether it is taken
+  std::uint32_t key;  // then whether it is taken
   std::uint32_t place;
 };
 template <class Team>
@@ -91,17 +91,20 @@ __device__ __forceinline__ unsigned reach_in(At&& at, float low) {
   return count;
 }
 
-// Takes the k largest, if few reach what k members do; then a member for each
-// decides. `highest`: the member's largest key and one more. False if too many
-// do.
+// Takes the k largest that are not zero, if few reach what k members do; then a
+// member for each decides. `highest`: the member's largest key. Returns how
+// many it took; kTooMany, and nothing has happened, if too many do.
+inline constexpr unsigned kTooMany = ~0U;
 template <class Team, unsigned kCount, class At, class Place, class Value,
           class Take>
-__device__ __forceinline__ bool take_few(At&& at, Place&& place, Value&& value,
-                                         std::uint32_t highest, unsigned k,
-                                         Take&& take) {
-  if (k > Team::kSize) return false;
+__device__ __forceinline__ unsigned take_few(At&& at, Place&& place,
+                                             Value&& value,
+                                             std::uint32_t highest, unsigned k,
+                                             Take&& take) {
+  if (k > Team::kSize) return kTooMany;
+  // Not 0: where fewer than k members have any, those are all.
   const std::uint32_t key = max_of(Team::reached_by(highest, k), 1U);
-  const float low = key_value(key - 1);
+  const float low = key_value(key);
   unsigned hits = 0;
 #pragma unroll
   for (unsigned j = 0; j < kCount; ++j) {
@@ -109,7 +112,7 @@ __device__ __forceinline__ bool take_few(At&& at, Place&& place, Value&& value,
   }
   unsigned reached = 0;
   unsigned o = Team::before(static_cast<unsigned>(__popc(hits)), &reached);
-  if (reached > Team::kSize) return false;
+  if (reached > Team::kSize) return kTooMany;
   Listed* list = list_of<Team>();
   for (; hits != 0; hits &= hits - 1) {
     list[o++].place = place(static_cast<unsigned>(__ffs(hits)) - 1);
@@ -121,7 +124,7 @@ __device__ __forceinline__ bool take_few(At&& at, Place&& place, Value&& value,
   if (i < reached) {
     mine.place = list[i].place;
     x = value(mine.place);
-    list[i].key = mine.key = magnitude_key(x) + 1;
+    list[i].key = mine.key = magnitude_key(x);
   }
   Team::sync();
   bool taken = i < reached;
@@ -146,21 +149,23 @@ __device__ __forceinline__ bool take_few(At&& at, Place&& place, Value&& value,
     take(order, mine.place, x);
   }
   Team::sync();
-  return true;
+  return min_of(reached, k);
 }
 
-// Takes the k largest, k > 0, however they lie.
+// Takes the k largest that are not zero, however they lie; returns how many.
 template <class Team, unsigned kCount, unsigned kRun, class At, class Place,
           class Take>
-__device__ __forceinline__ void take_many(At&& at, Place&& place,
-                                          std::uint32_t highest, unsigned k,
-                                          Take&& take) {
+__device__ __forceinline__ unsigned take_many(At&& at, Place&& place,
+                                              std::uint32_t highest, unsigned k,
+                                              Take&& take) {
   const auto count = [&](std::uint32_t key) {
-    return Team::sum(reach_in<kCount>(at, key_value(key - 1)));
+    return Team::sum(reach_in<kCount>(at, key_value(key)));
   };
   unsigned reached = count(1);
+  k = min_of(k, reached);
+  if (k == 0) return 0;
   const std::uint32_t cut = bisect(count, k, 1, Team::most(highest), reached);
-  const float low = key_value(cut - 1);
+  const float low = key_value(cut);
   const bool tied = reached > k;
   unsigned quota = tied ? k - count(cut + 1) : k;
   unsigned done = 0;
@@ -190,6 +195,7 @@ __device__ __forceinline__ void take_many(At&& at, Place&& place,
       if ((some >> c & 1U) != 0) take(o++, place(j + c), at(j + c));
     }
   }
+  return k;
 }
 
 // Of a quad, those that are not NaN.
@@ -230,10 +236,10 @@ __device__ __forceinline__ unsigned hide_bad(float4& x) {
   return bad;
 }
 
-// What is missing of the k entries of a list that not enough were finite for,
-// and that: by the first of those who filled it.
-__device__ inline void report_bad(Work& w, unsigned bad, unsigned missing) {
-  atomicAdd(&w.nonfinite, static_cast<unsigned long long>(bad));
+// How many of a row were not finite, and what is missing of the entries of its
+// list: by the first of those who filled it.
+__device__ inline void report_row(Work& w, unsigned bad, unsigned missing) {
+  if (bad > 0) atomicAdd(&w.nonfinite, static_cast<unsigned long long>(bad));
   if (missing == 0) return;
   atomicAdd(&w.missing, static_cast<unsigned long long>(missing));
 }
@@ -241,7 +247,7 @@ __device__ inline void report_bad(Work& w, unsigned bad, unsigned missing) {
 // Quads of a row or tile that have been accumulated, of which a team holds
 // every Team::kSize-th each, to where they belong: to(q). What is not finite
 // stays as it was there and is NaN from then on. highest: the member's largest
-// key and one more. Returns how many were not finite.
+// key. Returns how many were not finite.
 template <class Team, unsigned kQuads, class To>
 __device__ __forceinline__ unsigned keep_quads(float4 (&x)[kQuads],
                                                std::uint32_t quads, To&& to,
@@ -250,11 +256,10 @@ __device__ __forceinline__ unsigned keep_quads(float4 (&x)[kQuads],
   highest = 0;
 #pragma unroll
   for (unsigned j = 0; j < kQuads; ++j) {
-    const std::uint32_t high = high_key(x[j]) + 1;
-    if (quad(j) < quads) highest = max_of(highest, high);
+    if (quad(j) < quads) highest = max_of(highest, high_key(x[j]));
   }
   unsigned bad = 0;
-  if (Team::most(highest) > kInfKey) {
+  if (Team::most(highest) >= kInfKey) {
     highest = 0;
 #pragma unroll
     for (unsigned j = 0; j < kQuads; ++j) {
@@ -263,7 +268,7 @@ __device__ __forceinline__ unsigned keep_quads(float4 (&x)[kQuads],
 #pragma unroll
       for (unsigned c = 0; c < 4; ++c) {
         const float v = element(x[j], c);
-        if (v == v) highest = max_of(highest, magnitude_key(v) + 1);
+        if (v == v) highest = max_of(highest, magnitude_key(v));
       }
     }
     bad = Team::sum(bad);
@@ -280,19 +285,22 @@ __device__ __forceinline__ unsigned keep_quads(float4 (&x)[kQuads],
   return bad;
 }
 
-// Of those quads, the k largest elements, k > 0: take(order, place, value),
-// where value(place) is what stands at an element of the row or tile.
+// Of those quads, the k largest elements that are not zero: take(order, place,
+// value), where value(place) is what stands at an element of the row or tile.
+// Returns how many.
 template <class Team, unsigned kQuads, class Value, class Take>
-__device__ __forceinline__ void take_of_quads(const float4 (&x)[kQuads],
-                                              std::uint32_t highest, unsigned k,
-                                              Value&& value, Take&& take) {
+__device__ __forceinline__ unsigned take_of_quads(const float4 (&x)[kQuads],
+                                                  std::uint32_t highest,
+                                                  unsigned k, Value&& value,
+                                                  Take&& take) {
   const auto at = [&](unsigned j) { return element(x[j / 4], j % 4); };
   const auto place = [&](unsigned j) {
     return 4 * (j / 4 * Team::kSize + Team::id()) + j % 4;
   };
-  if (!take_few<Team, 4 * kQuads>(at, place, value, highest, k, take)) {
-    take_many<Team, 4 * kQuads, 4>(at, place, highest, k, take);
-  }
+  const unsigned few =
+      take_few<Team, 4 * kQuads>(at, place, value, highest, k, take);
+  if (few != kTooMany) return few;
+  return take_many<Team, 4 * kQuads, 4>(at, place, highest, k, take);
 }
 
 // One contiguous row that has been accumulated, by a team.
@@ -309,7 +317,6 @@ __device__ __forceinline__ void select_flat_row(const SelectArgs& a,
       x, quads, [&](std::uint32_t q) { return r4 + q; }, highest);
   Team::sync();
   const auto most = static_cast<unsigned>(s.task.rows.k);
-  const unsigned k = min_of(most, 4 * quads - bad);
   Entry* out = a.candidates + s.row_slots + row * most;
   const auto index = s.task.base + static_cast<std::uint32_t>(row * quads * 4);
   auto* single = reinterpret_cast<float*>(r4);
@@ -318,12 +325,12 @@ __device__ __forceinline__ void select_flat_row(const SelectArgs& a,
     single[where] = 0;
   };
   const auto value = [&](std::uint32_t where) { return single[where]; };
-  if (k > 0) take_of_quads<Team>(x, highest, k, value, take);
-  if (bad == 0) return;
-  for (unsigned e = k + Team::id(); e < most; e += Team::kSize) {
+  const unsigned taken = take_of_quads<Team>(x, highest, most, value, take);
+  if (bad == 0 && taken == most) return;
+  for (unsigned e = taken + Team::id(); e < most; e += Team::kSize) {
     out[e] = {kNoEntry, 0};
   }
-  if (Team::id() == 0) report_bad(w, bad, most - k);
+  if (Team::id() == 0) report_row(w, bad, most - taken);
 }
 
 // kRows contiguous rows of at most 4 * kQuads elements a member, from `row` on.

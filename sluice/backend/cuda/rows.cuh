@@ -84,8 +84,8 @@ __device__ inline void mark(const SelectArgs& a, const Segment& s,
 
 // Accumulates kCount elements of a group from the i-th on, `step` apart, all
 // loaded before any is stored: the compiler cannot know that the memories do
-// not overlap. keys: of each and one more, or 0 where there is none or it is
-// not finite.
+// not overlap. keys: of each, or 0 where there is none or it is not finite: as
+// of zeros, which are never taken.
 template <unsigned kCount>
 __device__ __forceinline__ void take_in(const Source& source,
                                         const Group& group, std::uint64_t i,
@@ -118,7 +118,7 @@ __device__ __forceinline__ void take_in(const Source& source,
       ++bad;
       continue;
     }
-    keys[j] = magnitude_key(x[j]) + 1;
+    keys[j] = magnitude_key(x[j]);
     if (source.memory == nullptr) {
       mass += fabs(static_cast<double>(x[j]));
     } else if (source.gradient != nullptr) {
@@ -186,21 +186,23 @@ __device__ __forceinline__ void select_warp_group(const SelectArgs& a,
   for (unsigned j = 0; j < kKeys; ++j) highest = max_of(highest, keys[j]);
   const std::uint32_t top = __reduce_max_sync(kAll, highest);
   bad = __reduce_add_sync(kAll, bad);
-  const unsigned finite = n - bad;
-  const auto k =
-      static_cast<unsigned>(min_of<std::uint64_t>(s.task.rows.k, finite));
+  auto k = static_cast<unsigned>(min_of<std::uint64_t>(s.task.rows.k, n));
   std::uint32_t low = 1;
-  unsigned at_low = finite;
+  unsigned at_low = 0;
   bool done = false;
-  if (k > 0 && k <= 32) {
+  if (k > 32) {
+    at_low = reach(keys, low);
+    k = min_of(k, at_low);
+  } else {
     // k lanes have one that reaches the k-th of the lanes' largest; few others
-    // do, and the search goes on among those.
+    // do, and the search goes on among those. If that is 0, all there are.
     constexpr unsigned kEach = 4;
     low = max_of(nth_of_lanes(highest, k), 1U);
     unsigned mine = 0;
 #pragma unroll
     for (unsigned j = 0; j < kKeys; ++j) mine += keys[j] >= low ? 1U : 0U;
     unsigned at = warp_before(mine, &at_low);
+    k = min_of(k, at_low);
     if (at_low <= 32 * kEach) {
       std::uint32_t* list = shared_words() + warp() * 32 * kEach;
 #pragma unroll
@@ -223,7 +225,6 @@ __device__ __forceinline__ void select_warp_group(const SelectArgs& a,
     low = bisect([&](std::uint32_t key) { return reach(keys, key); }, k, low,
                  top, at_low);
   }
-  if (k == 0) low = ~0U;
   unsigned quota = at_low == k ? n : k - reach(keys, low + 1);
   const bool flat = group.width == 0 && group.stride == 1;
 #pragma unroll
@@ -269,13 +270,14 @@ __device__ inline void select_block_group(const SelectArgs& a,
   if (later.memory != nullptr) later.gradient = nullptr;
   std::uint32_t* hidden = a.row_bits + s.words;
   unsigned bad = 0;
+  unsigned there = 0;  // finite and not zero
   double mass = 0;
   const auto key_at = [&](std::uint64_t i) {
     if (cached) return cache[i];
     const std::uint64_t at = group.at(i);
     if (bad > 0 && bit_at(hidden, at)) return 0U;
     const float x = later.at(at);
-    return magnitude_key(x) >= kInfKey ? 0U : magnitude_key(x) + 1;
+    return magnitude_key(x) >= kInfKey ? 0U : magnitude_key(x);
   };
   constexpr unsigned kBatch = 8;
   for (std::uint64_t from = threadIdx.x; from < group.size;
@@ -287,6 +289,7 @@ __device__ inline void select_block_group(const SelectArgs& a,
     for (unsigned j = 0; j < kBatch; ++j) {
       const std::uint64_t i = from + j * kThreads;
       if (i >= group.size) break;
+      there += keys[j] > 0 ? 1U : 0U;
       if (cached) {
         cache[i] = keys[j];
       } else if (bad > so_far && keys[j] == 0) {
@@ -296,7 +299,7 @@ __device__ inline void select_block_group(const SelectArgs& a,
   }
   bad = block_sum(bad);
   const std::uint64_t k =
-      min_of<std::uint64_t>(s.task.rows.k, group.size - bad);
+      min_of<std::uint64_t>(s.task.rows.k, block_sum(there));
   std::uint64_t rank = k;
   std::uint32_t prefix = 0;
   std::uint32_t shift = 32;

@@ -2,6 +2,7 @@
 
 #include "sluice/backend/cuda/sampling.cuh"
 #include "sluice/backend/exact.h"
+#include "sluice/backend/judge.h"
 #include "sluice/sparsify/rules.h"
 
 // The rules of sluice/sparsify, called for a segment; by one thread.
@@ -46,20 +47,15 @@ __device__ inline void ask(const Segment& s, Work& w, const Query& query) {
 }
 
 __device__ inline void select_exactly(const Segment& s, Work& w,
-                                      std::uint64_t count, bool zeros) {
+                                      std::uint64_t count) {
   w.exact = 1;
   w.wanted = count < s.task.capacity ? count : s.task.capacity;
-  w.zeros = zeros ? 1 : 0;
   ask(s, w, exact_query(s.task.facts.n, w.wanted));
 }
 
-__device__ inline void set_bracket(Work& w, const Bracket& bracket, int sign) {
-  w.bracket = bracket;
-  if (sign != 0) {
-    // What has the other sign counts as key 0 and must not pass.
-    w.bracket.lo = max_of(w.bracket.lo, 1U);
-    w.bracket.hi = max_of(w.bracket.hi, w.bracket.lo);
-  }
+// What has a sign that takes no part counts as a zero, too.
+__device__ inline void set_bracket(Work& w, const Bracket& bracket) {
+  w.bracket = without_zeros(bracket);
   // As far above the likely cut as below: here nothing is cleared by hi (see
   // clears_from), and a cut above it takes a pass over the candidates.
   if (!w.bracket.ties) {

@@ -63,7 +63,6 @@ struct Work {
   std::uint32_t settled = 0;  // the memory holds acc
   std::uint32_t exact = 0;
   std::uint32_t searched = 0;
-  std::uint32_t zeros = 0;
   std::uint32_t round = 0;
   std::uint64_t wanted = 0;
   std::uint64_t candidates = 0;

@@ -25,18 +25,13 @@ __device__ __forceinline__ void select_slab_row(const RowGeometry& rows,
   const auto stride = static_cast<std::uint32_t>(rows.stride);
   float x[kEach];
   std::uint32_t highest = 0;
-  unsigned finite = 0;
 #pragma unroll
   for (unsigned j = 0; j < kEach; ++j) {
     const std::uint32_t i = j * 32 + lane();
     x[j] = i < length ? values[first + i * stride] : __builtin_nanf("");
-    if (x[j] != x[j]) continue;
-    highest = max_of(highest, magnitude_key(x[j]) + 1);
-    ++finite;
+    if (x[j] == x[j]) highest = max_of(highest, magnitude_key(x[j]));
   }
-  const auto k =
-      min_of(static_cast<unsigned>(rows.k), __reduce_add_sync(kAll, finite));
-  if (k == 0) return;
+  const auto k = static_cast<unsigned>(rows.k);
   const auto at = [&](unsigned j) { return x[j]; };
   const auto place = [&](unsigned j) {
     return first + (j * 32 + lane()) * stride;
@@ -45,7 +40,8 @@ __device__ __forceinline__ void select_slab_row(const RowGeometry& rows,
   const auto take = [&](unsigned, std::uint32_t where, float) {
     atomicOr(bits + where / 32, 1U << (where % 32));
   };
-  if (!take_few<WarpTeam, kEach>(at, place, value, highest, k, take)) {
+  if (take_few<WarpTeam, kEach>(at, place, value, highest, k, take) ==
+      kTooMany) {
     take_many<WarpTeam, kEach, 1>(at, place, highest, k, take);
   }
 }
@@ -151,9 +147,9 @@ __device__ inline void select_slabs(const SelectArgs& a, std::uint32_t segment,
                 room.bits + warp() * words, room.values + warp() * size,
                 s.task.memory + slab * size, out);
   const unsigned bad = room.bad[warp()];
-  if (bad == 0) return;
+  if (bad == 0 && taken == most) return;
   for (unsigned e = taken + lane(); e < most; e += 32) out[e] = {kNoEntry, 0};
-  if (lane() == 0) report_bad(a.works[segment], bad, most - taken);
+  if (lane() == 0) report_row(a.works[segment], bad, most - taken);
 }
 
 }  // namespace sluice::cuda

@@ -10,8 +10,7 @@ namespace sluice::cuda {
 // Whether walk_quads can begin it.
 __device__ inline bool is_common(const TileWalk& t) {
   return t.source.gradient != nullptr && t.source.memory != nullptr &&
-         t.aligned && t.n % 4 == 0 && t.sign == 0 && t.record > 0 &&
-         t.hidden == nullptr;
+         t.aligned && t.n % 4 == 0 && t.sign == 0 && t.hidden == nullptr;
 }
 
 // One row of walk_quads: notes what reaches the bracket, and clears what is
@@ -183,7 +182,7 @@ __device__ inline void stream_tile(const SelectArgs& a, std::uint32_t segment,
 }
 
 // One tile of a segment whose entries have been drawn: acc goes to the memory,
-// and marks of elements that are not finite go. By one block.
+// and marks of elements that are zero or not finite go. By one block.
 __device__ inline void stream_listed(const SelectArgs& a, std::uint32_t segment,
                                      std::uint32_t tile) {
   const Segment& s = a.segments[segment];
@@ -201,6 +200,9 @@ __device__ inline void stream_listed(const SelectArgs& a, std::uint32_t segment,
       ++bad;
       atomicAnd(a.marks + s.words + at / 32, ~(1U << (at % 32)));
       continue;
+    }
+    if (x == 0 && bit_at(a.marks + s.words, at)) {
+      atomicAnd(a.marks + s.words + at / 32, ~(1U << (at % 32)));
     }
     mass += fabs(static_cast<double>(x));
     if (source.memory != nullptr && source.gradient != nullptr) {

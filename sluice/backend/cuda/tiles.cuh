@@ -54,8 +54,7 @@ __device__ inline void select_tile(const SelectArgs& a, std::uint32_t segment,
   const unsigned bad = keep_quads<BlockTeam>(
       x, tile.count, [&](std::uint32_t q) { return r4 + tile.at(q); }, highest);
   __syncthreads();
-  const unsigned k =
-      min_of(static_cast<unsigned>(s.task.rows.k), 4 * tile.count - bad);
+  const auto k = static_cast<unsigned>(s.task.rows.k);
   const auto at = [&](std::uint32_t place) {
     return 4 * tile.at(place / 4) + place % 4;
   };
@@ -65,8 +64,8 @@ __device__ inline void select_tile(const SelectArgs& a, std::uint32_t segment,
   const auto take = [&](unsigned, std::uint32_t place, float) {
     mark(a, s, at(place));
   };
-  if (k > 0) take_of_quads<BlockTeam>(x, highest, k, value, take);
-  if (bad > 0 && threadIdx.x == 0) report_bad(a.works[segment], bad, 0);
+  take_of_quads<BlockTeam>(x, highest, k, value, take);
+  if (threadIdx.x == 0) report_row(a.works[segment], bad, 0);
 }
 
 }  // namespace sluice::cuda

@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <thread>
+#include <unordered_map>
 
 #include "sluice/comm/c10d/mailbox.h"
 #include "sluice/core/ensure.h"
@@ -257,20 +258,32 @@ class C10dEngine final : public Engine {
   }
   void idle(Clock::time_point until) override { mailbox_.wait(until); }
 
-  // By memory that is not the caller's: a late sum still writes there.
+  // By memory that is not the caller's alone: a late sum still writes there.
   Native sum(std::span<const float> in, std::span<float> out,
              const std::function<bool()>& late) override {
     if (!sums_) return Native::kNone;
-    const auto n = static_cast<std::int64_t>(in.size());
-    if (!sum_.defined() || sum_.numel() != n) sum_ = at::empty({n}, at::kFloat);
-    std::memcpy(sum_.mutable_data_ptr(), in.data(), in.size_bytes());
-    std::vector<at::Tensor> tensors = {sum_};
+    const auto lent = lent_->find(in.data());
+    const bool in_place = lent != lent_->end() && out.data() == in.data();
+    at::Tensor values = in_place ? lent->second : copy_of(in);
+    std::vector<at::Tensor> tensors = {values};
     const Work work = sums_->allreduce(tensors);
     while (!is_done(work)) {
       if (late()) return Native::kLate;
     }
-    std::memcpy(out.data(), sum_.const_data_ptr(), out.size_bytes());
+    if (!in_place) {
+      std::memcpy(out.data(), values.const_data_ptr(), out.size_bytes());
+    }
     return Native::kDone;
+  }
+
+  // As a tensor, which gloo's work keeps for as long as it writes there.
+  std::shared_ptr<float[]> memory_for_sums(std::size_t values) override {
+    if (!sums_) return nullptr;
+    const at::Tensor memory =
+        at::empty({static_cast<std::int64_t>(values)}, at::kFloat);
+    auto* first = static_cast<float*>(memory.mutable_data_ptr());
+    lent_->emplace(first, memory);
+    return {first, [lent = lent_](float* p) { lent->erase(p); }};
   }
 
   // After an error a sum of some rank may be outstanding, or have closed the
@@ -278,6 +291,14 @@ class C10dEngine final : public Engine {
   void rebuild() override { sums_.reset(); }
 
  private:
+  // Used again, for sums of equal size.
+  at::Tensor copy_of(std::span<const float> values) {
+    const auto n = static_cast<std::int64_t>(values.size());
+    if (!sum_.defined() || sum_.numel() != n) sum_ = at::empty({n}, at::kFloat);
+    std::memcpy(sum_.mutable_data_ptr(), values.data(), values.size_bytes());
+    return sum_;
+  }
+
   // Waits a moment; a sum that failed for want of a peer is never done.
   bool is_done(const Work& work) {
     try {
@@ -295,7 +316,9 @@ class C10dEngine final : public Engine {
   std::vector<std::size_t> machines_;
   std::size_t local_rank_ = 0;
   std::size_t local_size_ = 0;
+  using Lent = std::unordered_map<const float*, at::Tensor>;
   at::Tensor sum_;
+  std::shared_ptr<Lent> lent_ = std::make_shared<Lent>();
   Group sums_;  // null: gloo's own may not be used
   Mailbox mailbox_;
   std::vector<std::unique_ptr<Receiver>> receivers_;

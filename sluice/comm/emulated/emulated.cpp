@@ -86,6 +86,9 @@ class Emulated final : public Engine {
     inner_->idle(until);
   }
 
+  std::shared_ptr<float[]> memory_for_sums(std::size_t values) override {
+    return inner_->memory_for_sums(values);
+  }
   Native sum(std::span<const float> in, std::span<float> out,
              const std::function<bool()>& late) override {
     const auto start = now();

@@ -21,13 +21,18 @@ torch::Tensor HeadsImpl::forward(const torch::Tensor& queries,
   if (counts.defined()) mask = counts.unsqueeze(1).unsqueeze(1);
   const torch::Tensor q = split(queries), k = split(keys), v = split(values);
   torch::Tensor mixed;
-  if (is_training() && options_.dropout > 0) {
-    mixed = mix_with_noise(q, k, v, mask);
-  } else {
-    mixed = at::scaled_dot_product_attention(
+  const auto fused = [&](double dropout) {
+    return at::scaled_dot_product_attention(
         q, k, v,
         mask.defined() ? std::optional<torch::Tensor>(mask) : std::nullopt,
-        /*dropout_p=*/0.0, options_.causal);
+        dropout, options_.causal);
+  };
+  if (!is_training() || options_.dropout == 0) {
+    mixed = fused(0);
+  } else if (q.is_cpu()) {
+    mixed = mix_with_noise(q, k, v, mask);
+  } else {
+    mixed = noise_->lend(q.device(), [&] { return fused(options_.dropout); });
   }
   return mixed.transpose(1, 2).flatten(2);
 }

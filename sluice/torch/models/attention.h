@@ -14,10 +14,10 @@ namespace sluice {
 // before and after it. It has no parameters, so the blocks of a model share
 // one.
 //
-// Without dropout, and in evaluation, torch's fused kernels compute it. They
-// draw dropout from torch's own generator; so where a share of the
-// probabilities is dropped while training, it is computed step by step, with
-// memory for time x time probabilities per head, and the model's noise decides.
+// Torch's fused kernels compute it, with dropout on accelerators alone, where
+// the model's noise lends them its numbers. The CPU has no such kernel with
+// dropout: there it is computed step by step while training, with memory for
+// time x time probabilities per head.
 class HeadsImpl final : public torch::nn::Module {
  public:
   struct Options {

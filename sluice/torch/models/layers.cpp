@@ -70,6 +70,39 @@ torch::Tensor LstmImpl::forward(const torch::Tensor& x, Carried& carried,
   return y;
 }
 
+void LstmImpl::to(torch::Device device, torch::Dtype dtype, bool non_blocking) {
+  Module::to(device, dtype, non_blocking);
+  join_tensors();
+}
+
+void LstmImpl::to(torch::Dtype dtype, bool non_blocking) {
+  Module::to(dtype, non_blocking);
+  join_tensors();
+}
+
+void LstmImpl::to(torch::Device device, bool non_blocking) {
+  Module::to(device, non_blocking);
+  join_tensors();
+}
+
+// Layer by layer, as forward() calls cuDNN.
+void LstmImpl::join_tensors() {
+  constexpr std::int64_t kLstmMode = 2;  // of cudnnRNNMode_t
+  const torch::NoGradGuard no_gradients;
+  for (const std::vector<torch::Tensor>& layer : tensors_) {
+    const torch::Tensor& from_input = layer.front();
+    if (!from_input.is_cuda() || !torch::_use_cudnn_rnn_flatten_weight() ||
+        !torch::cudnn_is_acceptable(from_input)) {
+      return;
+    }
+    const torch::DeviceGuard there(from_input.device());
+    torch::_cudnn_rnn_flatten_weight(
+        layer, static_cast<std::int64_t>(layer.size()), from_input.size(1),
+        kLstmMode, width_, /*proj_size=*/0, /*num_layers=*/1,
+        /*batch_first=*/false, /*bidirectional=*/false);
+  }
+}
+
 BatchNormImpl::BatchNormImpl(std::int64_t channels) {
   weight = register_parameter("weight", torch::empty({channels}));
   bias = register_parameter("bias", torch::empty({channels}));

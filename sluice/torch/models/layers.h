@@ -65,7 +65,10 @@ class EmbeddingImpl final : public torch::nn::Module {
 TORCH_MODULE(Embedding);
 
 // Long short-term memory, one way, without dropout. A layer's tensors are named
-// as torch.nn.LSTM names them (`weight_ih_l0`).
+// as torch.nn.LSTM names them (`weight_ih_l0`). Whenever they are moved to a
+// GPU, those of a layer come to lie in one piece of memory, as cuDNN wants
+// them: it would copy them there in every call, and say so. They stay separate
+// tensors.
 class LstmImpl final : public torch::nn::Module {
  public:
   // What a layer carries from one time to the next: 1 x batch x width each.
@@ -81,10 +84,17 @@ class LstmImpl final : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, Carried& carried,
                         std::size_t layer, bool batch_first);
 
+  void to(torch::Device device, torch::Dtype dtype,
+          bool non_blocking = false) override;
+  void to(torch::Dtype dtype, bool non_blocking = false) override;
+  void to(torch::Device device, bool non_blocking = false) override;
+
   std::int64_t width() const { return width_; }
   std::size_t layers() const { return tensors_.size(); }
 
  private:
+  void join_tensors();
+
   std::int64_t width_;
   std::vector<std::vector<torch::Tensor>> tensors_;  // by layer
 };

@@ -1,6 +1,7 @@
 #include "sluice/torch/task/language.h"
 
 #include <array>
+#include <map>
 
 #include "sluice/text/text_corpus.h"
 #include "sluice/torch/task/token_batches.h"
@@ -11,6 +12,7 @@ namespace {
 // What ADTopk's and PyTorch's jobs evaluate with, whatever they train with.
 constexpr std::uint64_t kEvaluationColumns = 10;
 
+constexpr std::array<std::string_view, 2> kLanguageSplits = {"valid", "test"};
 constexpr std::array<std::string_view, 2> kLanguageScores = {"bits_per_byte",
                                                              "perplexity"};
 
@@ -28,11 +30,12 @@ class LanguageTask final : public Task {
       : corpus_(make_text_corpus(config.dataset, {config.data_dir})),
         words_(has_words(config.dataset)),
         length_(config.length > 0 ? config.length : corpus_->input().length) {
-    const auto valid = corpus_->tokens(TextSplit::kValid);
-    if (!words_) {
+    if (words_) return;
+    for (const TextSplit split : {TextSplit::kValid, TextSplit::kTest}) {
       // All but the first token are predicted.
-      bytes_ = static_cast<double>(
-          corpus_->tokenizer().decode(valid.subspan(1)).size());
+      const auto predicted = corpus_->tokens(split).subspan(1);
+      bytes_[split] =
+          static_cast<double>(corpus_->tokenizer().decode(predicted).size());
     }
   }
 
@@ -66,6 +69,10 @@ class LanguageTask final : public Task {
     return all;
   }
 
+  std::span<const std::string_view> splits() const override {
+    return kLanguageSplits;
+  }
+
   void check(const Model& model) const override {
     model_as<LanguageModel>(model);
   }
@@ -90,7 +97,10 @@ class LanguageTask final : public Task {
                       const EvaluationShare& share) const override {
     Evaluation out = nothing_yet();
     const bool recurrent = model_as<LanguageModel>(model).is_recurrent();
-    const auto text = corpus_->tokens(TextSplit::kValid);
+    const TextSplit split = share.split == name_of(TextSplit::kTest)
+                                ? TextSplit::kTest
+                                : TextSplit::kValid;
+    const auto text = corpus_->tokens(split);
     TokenEvaluation batches(text, static_cast<std::uint64_t>(length_),
                             recurrent ? kEvaluationColumns : 0, share.batch,
                             share.rank, share.ranks);
@@ -113,7 +123,7 @@ class LanguageTask final : public Task {
       s.weight = out.samples;
       // Each rank's share of the bytes, by tokens: they add up to all.
       if (s.kind->name == "bits_per_byte") {
-        s.weight *= bytes_ / static_cast<double>(text.size() - 1);
+        s.weight *= bytes_.at(split) / static_cast<double>(text.size() - 1);
       }
     }
     return out;
@@ -133,7 +143,7 @@ class LanguageTask final : public Task {
   std::unique_ptr<TextCorpus> corpus_;
   bool words_;
   std::int64_t length_;
-  double bytes_ = 0;
+  std::map<TextSplit, double> bytes_;  // unless tokens are words
 };
 
 }  // namespace

@@ -36,6 +36,11 @@ std::unique_ptr<Task> make_task(const TrainConfig& config) {
   fail_unknown("dataset", name, known);
 }
 
+std::span<const std::string_view> Task::splits() const {
+  static constexpr std::array<std::string_view, 1> kOnly = {"test"};
+  return kOnly;
+}
+
 Evaluation Task::nothing_yet() const {
   Evaluation none;
   for (const std::string_view name : scores()) {

@@ -20,6 +20,7 @@ struct EvaluationShare {
   std::uint64_t ranks = 1;
   std::uint64_t batch = 32;
   LoaderOptions loading{};
+  std::string_view split{};  // one of Task::splits(); empty: the first
 };
 
 // What a job is made of: samples and how they become batches, the loss, and
@@ -74,6 +75,10 @@ class Task {
   // `loss` and scores are sums.
   virtual Evaluation evaluate(Model& model, const torch::Device& device,
                               const EvaluationShare& share) const = 0;
+
+  // The parts of the data that evaluate() knows; runs are evaluated on the
+  // first.
+  virtual std::span<const std::string_view> splits() const;
 
   // What was left out of the data or done otherwise than asked for, for people.
   virtual std::vector<std::string> notes() const { return {}; }

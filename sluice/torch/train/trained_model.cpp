@@ -106,9 +106,24 @@ TrainedModel open_trained(const TrainedSource& what) {
   return trained;
 }
 
+std::string_view choose_split(const TrainedModel& trained,
+                              const std::string& asked) {
+  const auto all = trained.task->splits();
+  if (asked.empty()) return all.front();
+  const auto found = std::ranges::find(all, asked);
+  std::string known;
+  for (const std::string_view name : all) {
+    known += concat(known.empty() ? "" : " or ", name);
+  }
+  require(found != all.end(), "[evaluate] --split must be ", known,
+          " for data set '", trained.config.dataset, "', got '", asked, "'");
+  return *found;
+}
+
 }  // namespace
 
-TrainedScores evaluate_trained(const TrainedSource& source) {
+TrainedScores evaluate_trained(const TrainedSource& source,
+                               const std::string& split) {
   const torch::NoGradGuard no_gradients;
   const TrainedModel trained = open_trained(source);
   const torch::Device device = device_of(trained.config, 0);
@@ -116,13 +131,12 @@ TrainedScores evaluate_trained(const TrainedSource& source) {
   trained.module->eval();
   EvaluationShare all;
   all.batch = static_cast<std::uint64_t>(trained.config.batch_size);
+  all.split = choose_split(trained, split);
   Evaluation result = trained.task->evaluate(*trained.module, device, all);
   result.loss /= result.samples;
-  return {trained.source,
-          trained.says,
-          trained.config.model,
-          trained.config.dataset,
-          std::string(trained.task->unit()),
+  return {trained.source,         trained.says,
+          trained.config.model,   trained.config.dataset,
+          std::string(all.split), std::string(trained.task->unit()),
           std::move(result)};
 }
 

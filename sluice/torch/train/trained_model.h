@@ -23,13 +23,16 @@ struct TrainedScores {
   std::string says;    // for people: what the weights are
   std::string model;
   std::string dataset;
+  std::string split;
   std::string unit;
   Evaluation evaluation;
 };
 
-// Loss (the mean) and scores on the data set's test split. Throws
-// std::invalid_argument and std::runtime_error.
-TrainedScores evaluate_trained(const TrainedSource& source);
+// Loss (the mean) and scores on a part of the data set, "valid" or "test"; "":
+// the one that runs are evaluated on. Throws std::invalid_argument, saying
+// which parts there are, and std::runtime_error.
+TrainedScores evaluate_trained(const TrainedSource& source,
+                               const std::string& split);
 
 struct ExportedFiles {
   std::string source;
