@@ -95,6 +95,8 @@ def main():
     report("trained", model, sync, test)
     if options.save:
         save(options.save, options.form, model, sync)
+    # Before the group: torch may hang where DDP is the last to let go of it.
+    del ddp
     dist.destroy_process_group()
 
 

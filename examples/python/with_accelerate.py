@@ -93,6 +93,8 @@ def main():
         f"accuracy {accuracy:.2%} after {stats['step']} steps, "
         f"sent {stats['total']['bytes_sent'] / stats['step'] / 1e6:.3f} MB per step and rank"
     )
+    # Before the group: torch may hang where DDP is the last to let go of it.
+    model, optimizer = accelerator.free_memory(model, optimizer)
     accelerator.end_training()
 
 

@@ -24,9 +24,14 @@ def run(ranks, script, *arguments):
     """What the job printed."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command = [*torchrun, str(FOLDER / script), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
+        try:
+            out, said = job.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            job.terminate()  # torchrun ends its ranks then, and not if it is killed
+            raise
+    assert job.returncode == 0, out + said
+    return out
 
 
 def numbers(pattern, text):
