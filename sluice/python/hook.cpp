@@ -107,6 +107,8 @@ BucketHook::Future BucketHook::announce(
         settle_values(buffer, outcome.report.committed, scale);
         future->markCompleted(value);
       });
+  // DDP announces its buckets in order, whichever is ready first.
+  if (bucket.isLast()) runner_->expect_all();
   return future;
 }
 

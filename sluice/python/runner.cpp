@@ -170,6 +170,21 @@ void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
   if (missing_ == 0) changed_.notify_all();
 }
 
+void SyncRunner::expect_all() {
+  const std::lock_guard lock(mutex_);
+  if (!open_ || missing_ == 0) return;
+  const auto first = std::ranges::find(there_, false) - there_.begin();
+  const std::string why =
+      concat("[sync] a backward pass must bring all gradients that sluice was "
+             "attached to, but brought none of '",
+             names_[static_cast<std::size_t>(first)], "' (", missing_, " of ",
+             there_.size(),
+             " are missing); attach to the model as it is wrapped, with the "
+             "parameters that are to be trained");
+  give_up(why);
+  throw std::invalid_argument(why);
+}
+
 void SyncRunner::give_up(const std::string& why) {
   sync_->give_up(why);
   open_ = false;

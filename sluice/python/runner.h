@@ -51,6 +51,11 @@ class SyncRunner {
   // abandoned, which the other ranks are told.
   void announce(const std::vector<Gradient>& gradients, Done done);
 
+  // Behind the last announcement of a step. Throws std::invalid_argument if
+  // gradients are missing, which would be waited for without end: the step is
+  // then given up, which the other ranks are told.
+  void expect_all();
+
   // After a step that failed, on all ranks: see GradientSync::recover().
   bool recover();
 

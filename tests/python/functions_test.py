@@ -138,6 +138,13 @@ def hostile_models():
     sync.close()
     attempt(lambda: ddp(torch.ones(2, 4)).sum().backward())
 
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    state = sluice.HookState(model, timeout=20)
+    model[1].bias.requires_grad_(False)
+    ddp = DistributedDataParallel(model)
+    ddp.register_comm_hook(state, sluice.comm_hook)
+    attempt(lambda: ddp(torch.ones(2, 4)).sum().backward())
+
     embedding = DistributedDataParallel(torch.nn.Embedding(10, 4, sparse=True))
     sluice.attach(embedding)
     attempt(lambda: embedding(torch.tensor([1, 2])).sum().backward())
@@ -153,6 +160,7 @@ def test_models_that_cannot_be_taken(pool):
         "must be on the CPU or a CUDA GPU",
         "register_comm_hook",
         "it was closed",
+        "brought none of '1.bias' (1 of 4 are missing)",
         "Embedding(sparse=False)",
     ]
     for said in pool.run(2, hostile_models):
