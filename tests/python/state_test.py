@@ -145,6 +145,27 @@ def traced(path):
         step(model, sync, i)
 
 
+def traced_nowhere():
+    """What the step said whose timeline could not be written; later ones go on."""
+    model, sync = started()
+    sync.trace(1, "/nowhere/trace.json")
+    said = ""
+    try:
+        step(model, sync, 0)
+    except RuntimeError as e:
+        said = str(e)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    sync.step()
+    return said, sync.stats()["step"]
+
+
+def test_a_timeline_that_cannot_be_written_costs_no_step(pool):
+    first, second = pool.run(2, traced_nowhere)
+    assert "'/nowhere/trace.json' could not be written" in first[0]
+    assert first[1] == second[1] == 2
+
+
 def test_a_timeline_has_all_ranks(pool, tmp_path):
     import json
 
