@@ -1,6 +1,7 @@
 """States: saved, loaded, and re-mapped to other numbers of ranks."""
 
 import io
+import warnings
 
 import models
 import pytest
@@ -73,7 +74,9 @@ def owed(states, path):
     for from_file in (False, True):
         _, sync = started()
         if from_file:
-            sluice.load_checkpoint(sync, path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                sluice.load_checkpoint(sync, path)
         else:
             sync.load_state_dict(states)
         out.append(models.summed(models.residual(sync).double()) / dist.get_world_size())
