@@ -120,5 +120,11 @@ def attach(
             "GradientSync works without one"
         )
     state = HookState(ddp, scaler=scaler, sparsifier=sparsifier, density=density, **how)
-    ddp.register_comm_hook(state, comm_hook)
+    try:
+        ddp.register_comm_hook(state, comm_hook)
+    except RuntimeError as e:
+        state.close()
+        raise RuntimeError(
+            f"[attach] the model must have no hook yet, but torch says: {e} Wrap it in a new DistributedDataParallel"
+        ) from e
     return state

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from typing import Any, Mapping
 
@@ -13,6 +14,11 @@ _KINDS = ("dense", "no_feedback")
 
 def _patterns(exceptions: Mapping[str, str]) -> dict[str, str]:
     """The names per kind, as comma-separated text."""
+    if not isinstance(exceptions, Mapping):
+        raise TypeError(
+            f"[attach] exceptions must be a dictionary, got a {type(exceptions).__name__}; "
+            '{"embed": "dense"} is one'
+        )
     named: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for pattern, kind in exceptions.items():
         if kind not in named:
@@ -25,6 +31,11 @@ def _patterns(exceptions: Mapping[str, str]) -> dict[str, str]:
             )
         named[kind].append(pattern)
     return {kind: ",".join(names) for kind, names in named.items()}
+
+
+def _names() -> list[str]:
+    kinds = inspect.signature(settings_json).parameters.values()
+    return [p.name for p in kinds if p.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def settings_json(
@@ -46,8 +57,11 @@ def settings_json(
     nonfinite: str = "skip",
     timeout: float = 60.0,
     seed: int = 1,
+    **unknown: Any,
 ) -> str:
     """All of it as one JSON object; see attach() for what it means."""
+    if unknown:
+        raise TypeError(f"[attach] no setting '{next(iter(unknown))}'; known: {' '.join(_names())}")
     if dense_collective is None:
         dense_collective = "dense:by=native" if device.type == "cpu" else "dense"
     if plan == "auto" and sparsifier == "none":

@@ -10,6 +10,7 @@ weights, the mean over the ranks of their residuals, stays the same.
 from __future__ import annotations
 
 import json
+import warnings
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 import torch
@@ -139,8 +140,10 @@ def load_checkpoint(sync: GradientSync, checkpoint_id: Any, key: str = "sluice")
             f"[load_checkpoint] '{checkpoint_id}' must have been saved with sync.state_dict() under the key "
             f"'{key}', but has nothing of that name"
         )
-    # Each rank reads what it likes: nothing to coordinate.
-    dcp.load(flat, storage_reader=reader, no_dist=True)
+    with warnings.catch_warnings():
+        # Each rank reads what it likes: nothing to coordinate, which torch warns of.
+        warnings.filterwarnings("ignore", "torch.distributed is disabled")
+        dcp.load(flat, storage_reader=reader, no_dist=True)
     entries: dict[str, dict[str, Any]] = {}
     for name, value in flat.items():
         rank, field = name.removeprefix(f"{key}.").split(".", 1)

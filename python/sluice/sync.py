@@ -35,6 +35,17 @@ def _own_group(group: dist.ProcessGroup | None, timeout: timedelta | None = None
     return dist.new_group(ranks, backend="gloo", timeout=timeout, use_local_synchronization=True)
 
 
+def _checked(named_parameters: Any) -> list[tuple[str, torch.nn.Parameter]]:
+    pairs = [] if isinstance(named_parameters, torch.nn.Module) else list(named_parameters)
+    is_pair = [isinstance(p, tuple) and len(p) == 2 and isinstance(p[1], torch.Tensor) for p in pairs]
+    if isinstance(named_parameters, torch.nn.Module) or not all(is_pair):
+        raise TypeError(
+            "[GradientSync] parameters must come with their names, as model.named_parameters() gives them, got "
+            f"{type(named_parameters if not pairs else pairs[0]).__name__}"
+        )
+    return pairs
+
+
 class GradientSync:
     """Exchanges the gradients of parameters, in a training loop of one's own.
 
@@ -53,7 +64,7 @@ class GradientSync:
         group: dist.ProcessGroup | None = None,
         **how: Any,
     ) -> None:
-        pairs = [(name, p) for name, p in named_parameters if p.requires_grad]
+        pairs = [(name, p) for name, p in _checked(named_parameters) if p.requires_grad]
         self.parameters = [p for _, p in pairs]
         self.names = [name for name, _ in pairs]
         device = self.parameters[0].device if pairs else torch.device("cpu")

@@ -201,7 +201,7 @@ void SyncRunner::run() {
                     [&] { return stopping_ || (open_ && missing_ == 0); });
       if (stopping_) return;
     }
-    const Outcome outcome = finish();
+    Outcome outcome = finish();
     {
       const std::lock_guard lock(mutex_);
       open_ = false;
@@ -212,6 +212,8 @@ void SyncRunner::run() {
       }
       dones.swap(dones_);
     }
+    // Behind the count: the step was made, whatever becomes of its timeline.
+    if (outcome.error == nullptr) outcome.error = write_trace();
     for (const Done& done : dones) done(outcome);
   }
 }
@@ -220,7 +222,6 @@ SyncRunner::Outcome SyncRunner::finish() {
   Outcome outcome;
   try {
     outcome.report = sync_->finish();
-    if (trace_.on() && step_ + 1 == trace_until_) write_trace();
   } catch (...) {
     outcome.error = std::current_exception();
   }
@@ -283,10 +284,16 @@ void SyncRunner::trace(std::uint64_t steps, const std::string& path) {
   trace_.turn(true);
 }
 
-void SyncRunner::write_trace() {
+std::exception_ptr SyncRunner::write_trace() {
+  if (!trace_.on() || step_ != trace_until_) return nullptr;
   trace_.turn(false);
-  write_timeline(comm_, step_, trace_, bucket_labels(sync_->plan(), names_),
-                 trace_path_);
+  try {
+    write_timeline(comm_, step_ - 1, trace_,
+                   bucket_labels(sync_->plan(), names_), trace_path_);
+  } catch (...) {
+    return std::current_exception();
+  }
+  return nullptr;
 }
 
 std::string SyncRunner::plan() const { return to_json(sync_->plan(), names_); }

@@ -85,7 +85,8 @@ class SyncRunner {
   void run();
   Outcome finish();
   void count(const SyncReport& report);
-  void write_trace();
+  // If its last step is done; what went wrong, if anything.
+  std::exception_ptr write_trace();
 
   SyncSettings settings_;
   std::unique_ptr<Backend> backend_;

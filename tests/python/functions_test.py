@@ -68,6 +68,8 @@ def test_arguments_that_make_no_sense():
     refused(TypeError, "must be a DistributedDataParallel, got Linear", sluice.attach, torch.nn.Linear(2, 2))
     model = torch.nn.Linear(4, 4)
     refused(RuntimeError, "must be initialized", sluice.GradientSync, model.named_parameters())
+    refused(TypeError, "come with their names, as model.named_parameters()", sluice.GradientSync, model)
+    refused(TypeError, "gives them, got Parameter", sluice.GradientSync, model.parameters())
 
 
 HOSTILE = [
@@ -89,6 +91,9 @@ HOSTILE = [
     ({"exceptions": {"a,b": "dense"}}, "no comma"),
     ({"nonfinite": "ignore"}, "nonfinite"),
     ({"timeout": -1}, "timeout"),
+    ({"timeout": 0}, "'timeout' must be above 0 seconds"),
+    ({"densty": 0.1}, "no setting 'densty'; known: sparsifier density feedback"),
+    ({"exceptions": ["embed"]}, "exceptions must be a dictionary, got a list"),
     ({"warmup": "warmup:epochs=2"}, "steps_per_epoch"),
     ({"warmup": "slowly", "steps_per_epoch": 3}, "slowly"),
     ({"network": "fast"}, "fast"),
@@ -104,7 +109,7 @@ def hostile():
         try:
             sluice.GradientSync(model.named_parameters(), **how)
             said.append("nothing")
-        except (ValueError, RuntimeError) as e:
+        except (TypeError, ValueError, RuntimeError) as e:
             said.append(str(e))
     return said
 
@@ -158,7 +163,7 @@ def test_models_that_cannot_be_taken(pool):
         "parameter 'd' must be fp32, bf16 or fp16",
         "every parameter must come once",
         "must be on the CPU or a CUDA GPU",
-        "register_comm_hook",
+        "the model must have no hook yet, but torch says: register_comm_hook",
         "it was closed",
         "brought none of '1.bias' (1 of 4 are missing)",
         "Embedding(sparse=False)",

@@ -1,6 +1,7 @@
 """States: saved, loaded, and re-mapped to other numbers of ranks."""
 
 import io
+import warnings
 
 import models
 import pytest
@@ -73,7 +74,9 @@ def owed(states, path):
     for from_file in (False, True):
         _, sync = started()
         if from_file:
-            sluice.load_checkpoint(sync, path)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                sluice.load_checkpoint(sync, path)
         else:
             sync.load_state_dict(states)
         out.append(models.summed(models.residual(sync).double()) / dist.get_world_size())
@@ -143,6 +146,27 @@ def traced(path):
     sync.trace(2, path)
     for i in range(3):
         step(model, sync, i)
+
+
+def traced_nowhere():
+    """What the step said whose timeline could not be written; later ones go on."""
+    model, sync = started()
+    sync.trace(1, "/nowhere/trace.json")
+    said = ""
+    try:
+        step(model, sync, 0)
+    except RuntimeError as e:
+        said = str(e)
+    for p in model.parameters():
+        p.grad = torch.ones_like(p)
+    sync.step()
+    return said, sync.stats()["step"]
+
+
+def test_a_timeline_that_cannot_be_written_costs_no_step(pool):
+    first, second = pool.run(2, traced_nowhere)
+    assert "'/nowhere/trace.json' could not be written" in first[0]
+    assert first[1] == second[1] == 2
 
 
 def test_a_timeline_has_all_ranks(pool, tmp_path):
