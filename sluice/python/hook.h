@@ -31,8 +31,8 @@ class BucketHook {
   // Gradients of a bucket are replaced by their mean when the future, which has
   // `value`, is there; those of a step that was skipped are NaN. With a
   // `scale`, gradients are that many times what is exchanged and kept. An error
-  // of the step is one of the future. Throws as SyncRunner::announce() and, with
-  // the last bucket, expect_all() do.
+  // of the step is one of the future. Throws as SyncRunner::announce() and,
+  // with the last bucket, expect_all() do.
   Future announce(c10d::GradBucket& bucket, const c10::IValue& value,
                   const std::optional<at::Tensor>& scale);
   // The same with gradients of the parameters, all of them; returns when they

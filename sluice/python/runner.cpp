@@ -174,13 +174,13 @@ void SyncRunner::expect_all() {
   const std::lock_guard lock(mutex_);
   if (!open_ || missing_ == 0) return;
   const auto first = std::ranges::find(there_, false) - there_.begin();
-  const std::string why =
-      concat("[sync] a backward pass must bring all gradients that sluice was "
-             "attached to, but brought none of '",
-             names_[static_cast<std::size_t>(first)], "' (", missing_, " of ",
-             there_.size(),
-             " are missing); attach to the model as it is wrapped, with the "
-             "parameters that are to be trained");
+  const std::string why = concat(
+      "[sync] a backward pass must bring all gradients that sluice was "
+      "attached to, but brought none of '",
+      names_[static_cast<std::size_t>(first)], "' (", missing_, " of ",
+      there_.size(),
+      " are missing); attach to the model as it is wrapped, with the "
+      "parameters that are to be trained");
   give_up(why);
   throw std::invalid_argument(why);
 }

@@ -127,8 +127,9 @@ SyncSettings SyncSettings::from_json(const std::string& text) {
   json.erase(kSteps);
   change_by_json(settings.config, "attach", json.dump());
   check_config(settings.config);
-  require(settings.config.timeout > 0,
-          "[attach] 'timeout' must be above 0 seconds, got 0; 60 is the default");
+  require(
+      settings.config.timeout > 0,
+      "[attach] 'timeout' must be above 0 seconds, got 0; 60 is the default");
   require(
       settings.config.density_schedule.empty() || settings.steps_per_epoch > 0,
       "[attach] 'warmup' counts epochs, so 'steps_per_epoch' must be at "
