@@ -84,8 +84,8 @@ class DenseBucket final : public BucketSync {
       return;
     }
     if (owed_ && momentum_.factor > 0) even_momenta(comm, context, step);
-    mean_ = reads_in_place() ? static_cast<float*>(gradients_[0].data)
-                             : packed();
+    mean_ =
+        reads_in_place() ? static_cast<float*>(gradients_[0].data) : packed();
     by_link_ = context.link() != nullptr && dense_->takes_link() && ranks_ > 1;
     if (by_link_) {
       sum_on_device(comm, context, step);
@@ -322,8 +322,8 @@ class DenseBucket final : public BucketSync {
   bool uneven_ = false;  // momenta were, and are to be the mean
   float* mean_ =
       nullptr;  // of the device: the sum, or the gradient of one rank
-  std::size_t ranks_ = 0;  // once known
-  bool stays_ = false;     // the gradient of one rank
+  std::size_t ranks_ = 0;          // once known
+  bool stays_ = false;             // the gradient of one rank
   std::shared_ptr<float[]> lent_;  // the engine's, in place of packed_
   Buffer packed_;
   Buffer sums_;
