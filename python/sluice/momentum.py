@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def _momentum_of(optimizer: torch.optim.Optimizer) -> tuple[float, str]:
     """The largest of its groups, and what it is called there."""
     found = [(group.get("momentum", 0) or 0, "momentum={:g}") for group in optimizer.param_groups]
-    found += [(group["betas"][0], "betas=({:g}, ...)") for group in optimizer.param_groups if "betas" in group]
+    found += [(group["betas"][0], "betas=({}, ...)") for group in optimizer.param_groups if "betas" in group]
     return max(found, default=(0, ""))
 
 
@@ -32,7 +32,7 @@ def advice(how: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> str:
     if factor == 0 or how["sparsifier"] == "none" or how["feedback"].startswith("none"):
         return ""
     name = type(optimizer).__name__
-    given, without = form.format(factor), form.format(0)
+    given, without = form.format(factor), form.format(0.0)
     if how["feedback"].startswith("dgc"):
         return (
             f"[sluice] feedback 'dgc' has the momentum, so the optimizer must have none: "

@@ -218,7 +218,7 @@ def test_momentum_goes_with_the_feedback(feedback, momentum, text):
 
 
 @pytest.mark.parametrize(
-    "beta, feedback, text", [(0.9, "residual", "betas=(0, ...)"), (0.0, "residual", ""), (0.9, "dgc", "instead of betas=(0.9")]
+    "beta, feedback, text", [(0.9, "residual", "betas=(0.0, ...)"), (0.0, "residual", ""), (0.9, "dgc", "instead of betas=(0.9")]
 )
 def test_adam_has_a_momentum_too(beta, feedback, text):
     from sluice.momentum import advice
