@@ -61,6 +61,46 @@ def test_sends_everything_as_ddp_does(pool):
     torch.testing.assert_close(ours, plain, rtol=1e-6, atol=1e-7)
 
 
+def rounded_sums():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, sparsifier="none", dense_collective="dense-bf16")
+    bytes_sent = []
+    for _ in range(2):
+        model.zero_grad()
+        models.loss_of(ddp, 0).backward()
+        bytes_sent.append(sync.stats()["last"]["bytes_sent"])
+    exact = models.summed(models.local_gradient(model, 0)) / dist.get_world_size()
+    error = (models.gradients(model) - exact).abs().max() / exact.abs().max()
+    sync.close()
+    return error.item(), bytes_sent[-1] / models.flat(model.parameters()).numel()
+
+
+def test_dense_sums_travel_in_bf16(pool):
+    for error, bytes_per_value in pool.run(2, rounded_sums):
+        assert 0 < error < 2**-6
+        assert 2 <= bytes_per_value < 2.2
+
+
+def warmed_up():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, density=0.01, warmup="warmup:epochs=2", steps_per_epoch=2)
+    out = []
+    for step in range(6):
+        model.zero_grad()
+        models.loss_of(ddp, step).backward()
+        out.append(sync.stats()["last"]["density"])
+    sync.close()
+    return out
+
+
+def test_densities_warm_up_by_epochs(pool):
+    # Equal factors from all to what was asked for, one per epoch of two steps.
+    expected = [0.01 ** (epoch / 3) for epoch in (1, 1, 2, 2, 3, 3)]
+    assert pool.run(2, warmed_up)[0] == pytest.approx(expected, rel=0.05)
+
+
 def accumulate():
     model = models.small_model()
     ddp = models.wrapped(model)

@@ -222,3 +222,25 @@ def test_other_models_are_found_at_the_start(pool):
     pool.start(2, other_model)
     for answer in pool.answers(2):
         assert "rank 1 differs from rank 0 in parameter 0" in answer.text
+
+
+def closed_behind_an_error(times):
+    # Nobody else gets the interpreter's lock before the sync is gone, unless it is
+    # let go on purpose.
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    raised = 0
+    for _ in range(times):
+        ddp = models.wrapped(models.small_model())
+        sync = sluice.attach(ddp, nonfinite="stop")
+        try:
+            (models.loss_of(ddp, 0) * float("nan")).backward()
+        except RuntimeError:
+            sync.close()
+            raised += 1
+    sys.setswitchinterval(usual)
+    return raised
+
+
+def test_a_sync_may_be_closed_right_behind_an_error(pool):
+    assert pool.run(2, closed_behind_an_error, 20) == [20, 20]
