@@ -55,11 +55,11 @@ def owed(sync):
 
 
 def report(what, model, sync, test):
-    total = owed(sync)
+    total, right = owed(sync), accuracy(model, *test)
     if dist.get_rank() == 0:
         print(
             f"{what} at step {sync.stats()['step']} on {sync.world_size} ranks: "
-            f"accuracy {accuracy(model, *test):.2%}, owed {total:.6f}"
+            f"accuracy {right:.2%}, owed {total:.6f}"
         )
 
 
