@@ -68,6 +68,13 @@ def start_group():
     return torch.device("cuda", local) if on_gpu else torch.device("cpu")
 
 
+def end_group():
+    """When nothing holds on to it any more. torch may abort or hang at the end of a
+    program if a tensor was reduced just before."""
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def train(ddp, optimizer, images, labels, options):
     """Seconds per step."""
     steps, began = 0, time.perf_counter()
@@ -117,9 +124,8 @@ def main():
         else:
             sent = sync.stats()["total"]["bytes_sent"] / sync.stats()["step"]
             print(f"sent {sent / 1e6:.3f} MB per step and rank, a dense ring all-reduce {dense / 1e6:.3f}")
-    # Before the group: torch may hang where DDP is the last to let go of it.
-    del ddp, optimizer, sync
-    dist.destroy_process_group()
+    del ddp  # before its group
+    end_group()
 
 
 if __name__ == "__main__":

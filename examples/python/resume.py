@@ -16,7 +16,7 @@ import os
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
-from fashion_mnist import DATA, accuracy, batches_of, make_model, read_split
+from fashion_mnist import DATA, accuracy, batches_of, end_group, make_model, read_split
 from torch.nn.parallel import DistributedDataParallel
 
 import sluice
@@ -95,9 +95,8 @@ def main():
     report("trained", model, sync, test)
     if options.save:
         save(options.save, options.form, model, sync)
-    # Before the group: torch may hang where DDP is the last to let go of it.
-    del ddp
-    dist.destroy_process_group()
+    del ddp  # before its group
+    end_group()
 
 
 if __name__ == "__main__":
