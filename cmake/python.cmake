@@ -25,13 +25,6 @@ if(wanted)
     list(GET answer 1 SLUICE_TORCH_VERSION)
   endif()
 endif()
-if(folder AND NOT Torch_FOUND)
-  set(level "${CMAKE_MESSAGE_LOG_LEVEL}")
-  set(CMAKE_MESSAGE_LOG_LEVEL ERROR)
-  find_package(Torch QUIET PATHS ${folder}/share/cmake/Torch NO_DEFAULT_PATH)
-  set(CMAKE_MESSAGE_LOG_LEVEL "${level}")
-endif()
-
 set(problem "")
 if(NOT folder AND SKBUILD)
   set(problem "sluice is built for the torch that you have, which an isolated build does not "
@@ -41,18 +34,15 @@ elseif(NOT folder)
     "Python3_EXECUTABLE names another")
 elseif(NOT Python3_Development.Module_FOUND)
   set(problem "the headers of ${Python3_EXECUTABLE} must be there; install python3-dev")
-elseif(NOT Torch_FOUND)
-  set(problem "the torch in ${folder} must have its CMake files, but has none")
-else()
+elseif(NOT EXISTS ${folder}/include/torch/csrc/distributed/c10d/ProcessGroup.hpp)
+  set(problem "the torch in ${folder} must have its headers, but has none")
+elseif(SLUICE_TORCH_VERSION VERSION_LESS 2.4)
+  set(problem "torch must be 2.4 or later, got ${SLUICE_TORCH_VERSION}")
+elseif(Torch_FOUND)
   get_filename_component(prefix ${TORCH_INSTALL_PREFIX} REALPATH)
-  find_library(SLUICE_TORCH_PYTHON torch_python PATHS ${prefix}/lib NO_DEFAULT_PATH)
   if(NOT prefix STREQUAL folder)
     set(problem "the torch that is built with, ${prefix}, must be that of "
       "${Python3_EXECUTABLE}, which is ${folder}")
-  elseif(NOT SLUICE_TORCH_PYTHON)
-    set(problem "the torch in ${folder} must have libtorch_python, but has none")
-  elseif(SLUICE_TORCH_VERSION VERSION_LESS 2.4)
-    set(problem "torch must be 2.4 or later, got ${SLUICE_TORCH_VERSION}")
   endif()
 endif()
 set(found ${wanted})
@@ -63,4 +53,33 @@ option(SLUICE_BUILD_PYTHON "Build the Python package (needs torch >= 2.4 and Pyt
 if(SLUICE_BUILD_PYTHON AND NOT found)
   string(CONCAT problem ${problem})
   message(FATAL_ERROR "[sluice] ${problem}")
+endif()
+
+# Not by torch's own CMake files: those of a torch for CUDA want a CUDA toolkit,
+# which nothing of ours needs to see.
+if(SLUICE_BUILD_PYTHON)
+  add_library(sluice_python_torch INTERFACE)
+  target_include_directories(sluice_python_torch SYSTEM INTERFACE
+    ${folder}/include ${folder}/include/torch/csrc/api/include)
+  foreach(part torch torch_cpu torch_python c10)
+    find_library(SLUICE_LIB_${part} ${part} PATHS ${folder}/lib NO_DEFAULT_PATH REQUIRED)
+    target_link_libraries(sluice_python_torch INTERFACE ${SLUICE_LIB_${part}})
+  endforeach()
+  # Ours must have strings of the same kind as torch's, and objects of pybind11's
+  # that it recognises; before 2.7 neither were those of a compiler of today.
+  execute_process(COMMAND ${Python3_EXECUTABLE} -c "import torch
+print('_GLIBCXX_USE_CXX11_ABI=%d' % torch._C._GLIBCXX_USE_CXX11_ABI)
+for name in ('COMPILER_TYPE', 'STDLIB', 'BUILD_ABI'):
+    value = getattr(torch._C, '_PYBIND11_' + name, None)
+    if value: print('PYBIND11_%s=\"%s\"' % (name, value))"
+    OUTPUT_VARIABLE definitions OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE said
+    COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE "\n" ";" definitions "${definitions}")
+  foreach(definition IN LISTS definitions)
+    if(definition STREQUAL "_GLIBCXX_USE_CXX11_ABI=0")
+      add_compile_definitions(${definition})
+    elseif(definition MATCHES "^PYBIND11")
+      target_compile_definitions(sluice_python_torch INTERFACE ${definition})
+    endif()
+  endforeach()
 endif()

@@ -93,9 +93,7 @@ def main():
         f"accuracy {accuracy:.2%} after {stats['step']} steps, "
         f"sent {stats['total']['bytes_sent'] / stats['step'] / 1e6:.3f} MB per step and rank"
     )
-    # torch may abort or hang at the end of a program if a tensor was gathered just
-    # before, or where DDP is the last to let go of its group.
-    accelerator.wait_for_everyone()
+    # Before the group: torch may hang where DDP is the last to let go of it.
     model, optimizer = accelerator.free_memory(model, optimizer)
     accelerator.end_training()
 

@@ -95,8 +95,6 @@ def main():
             f"accuracy {trainer.callback_metrics['accuracy']:.2%} after {stats['step']} steps, "
             f"sent {stats['total']['bytes_sent'] / stats['step'] / 1e6:.3f} MB per step and rank"
         )
-    # torch may abort or hang at the end of a program if a tensor was reduced just before.
-    strategy.barrier()
 
 
 if __name__ == "__main__":

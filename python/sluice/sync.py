@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import json
+import time
 import weakref
 from datetime import timedelta
 from typing import Any, Iterable
@@ -20,9 +22,14 @@ _alive: weakref.WeakSet[GradientSync] = weakref.WeakSet()
 def _close_all() -> None:
     for sync in list(_alive):
         sync.close()
+    # torch aborts if gloo's threads let go of a tensor of Python's behind the end of
+    # the interpreter, such as one that the program reduced just before.
+    time.sleep(0.05)
 
 
-atexit.register(_close_all)
+@functools.cache
+def _close_at_exit() -> None:
+    atexit.register(_close_all)
 
 
 def _own_group(group: dist.ProcessGroup | None, timeout: timedelta | None = None) -> dist.ProcessGroup:
@@ -75,6 +82,7 @@ class GradientSync:
         patience = timedelta(seconds=max(float(self._how["timeout"]), 1.0))
         sums = _own_group(group, patience) if device.type == "cpu" else None
         self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self.parameters, text)
+        _close_at_exit()
         _alive.add(self)
         if self.rank == 0:
             momentum.watch(self)
