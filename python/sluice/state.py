@@ -9,6 +9,7 @@ weights, the mean over the ranks of their residuals, stays the same.
 
 from __future__ import annotations
 
+import inspect
 import json
 import warnings
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
@@ -143,7 +144,10 @@ def load_checkpoint(sync: GradientSync, checkpoint_id: Any, key: str = "sluice")
     with warnings.catch_warnings():
         # Each rank reads what it likes: nothing to coordinate, which torch warns of.
         warnings.filterwarnings("ignore", "torch.distributed is disabled")
-        dcp.load(flat, storage_reader=reader, no_dist=True)
+        warnings.filterwarnings("ignore", ".*deprecated", FutureWarning)
+        alone = "no_dist" in inspect.signature(dcp.load).parameters
+        load_alone = dcp.load if alone else dcp.load_state_dict  # torch 2.4
+        load_alone(flat, storage_reader=reader, no_dist=True)
     entries: dict[str, dict[str, Any]] = {}
     for name, value in flat.items():
         rank, field = name.removeprefix(f"{key}.").split(".", 1)
