@@ -163,6 +163,7 @@ class AdtopkThreshold final
       "adtopk in even steps, a reused and refreshed threshold in odd ones";
   using RuleType = AdtopkThresholdRule;
   static ParamList list(Params& p);
+  bool estimates() const override { return true; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;

@@ -135,6 +135,7 @@ class Dgc final : public SparsifierOf<Dgc, DgcParams> {
       "threshold from a strided sample, adapted, then re-selected";
   using RuleType = DgcRule;
   static ParamList list(Params& p);
+  bool estimates() const override { return true; }
 
  private:
   std::uint64_t count(double product) const override;

@@ -100,6 +100,7 @@ class Gaussiank final : public SparsifierOf<Gaussiank, GaussiankParams> {
       "threshold from a fitted normal distribution";
   using RuleType = GaussiankRule;
   static ParamList list(Params& p);
+  bool estimates() const override { return true; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;

@@ -151,6 +151,7 @@ class Redsync final : public SparsifierOf<Redsync, RedsyncParams> {
       "threshold between mean and maximum, bisected until k to 2k pass";
   using RuleType = RedsyncRule;
   static ParamList list(Params& p);
+  bool estimates() const override { return true; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;

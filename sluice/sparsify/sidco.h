@@ -196,6 +196,7 @@ class Sidco : public Sparsifier {
   static ParamList list(Params& p);
 
   Sidco(const Params& params, SidcoKind kind) : params_(params), kind_(kind) {}
+  bool estimates() const override { return true; }
 
  private:
   void choose(const Shape3& shape, SegmentTask& task) const override;

@@ -45,6 +45,10 @@ class Sparsifier {
   // Throws std::invalid_argument unless 0 < density <= 1.
   std::uint64_t budget(std::uint64_t n, double density) const;
 
+  // Whether it guesses a threshold, so that it may select another number than
+  // the budget of entries that are not 0.
+  virtual bool estimates() const { return false; }
+
   // Fills kind, rule, rows, capacity, values and facts.k of a task whose other
   // facts and `shape` are set. Depends on nothing else, so all ranks plan
   // alike. A density of 1 sends everything, except for rules that do not follow

@@ -9,6 +9,7 @@
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/plan.h"
 #include "sluice/sparsify/exceptions.h"
+#include "sluice/sync/observer.h"
 
 namespace sluice {
 
@@ -53,6 +54,8 @@ class BucketSync {
 
   // Enqueues the selection.
   void select(Stream& stream, const StepInfo& step);
+  // Shows what was selected, once it is; waits for the device.
+  virtual void show(const StepInfo& step, SelectionObserver& observer);
   // See SparseAllreduce::unknown_network.
   virtual Network* unknown_network() { return collective_->unknown_network(); }
   void exchange(Communicator& comm, ExchangeContext& context,
@@ -93,6 +96,8 @@ class BucketSync {
   // These end the collective's step as well.
   virtual void on_commit(ExchangeContext& context, std::uint64_t selected) = 0;
   virtual void on_roll_back(ExchangeContext&) { collective_->roll_back(); }
+  // Whose selection show() shows; null: all of the gradients.
+  virtual Feedback* shown() { return nullptr; }
 
   // How many sums were not finite, once the context's stream has come so far.
   void fetch_bad_sums(ExchangeContext& context);
@@ -121,7 +126,12 @@ class BucketSync {
     std::size_t end;
   };
 
+  struct Shown;
+
   void add_segment(const Setup& setup, std::size_t tensor);
+  void fetch_selection(Stream& stream, Feedback& feedback, Shown& shown) const;
+  SelectedPart part_of(std::size_t s, const StepInfo& step,
+                       const Feedback* feedback, const Shown& shown) const;
   TensorView part_of(std::size_t segment, const TensorView& gradient) const;
 
   BucketPlan plan_;

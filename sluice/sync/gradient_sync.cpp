@@ -262,6 +262,9 @@ class GradientSync::Impl {
       buckets_[b].select(*select_stream_, info);
       report_.select_seconds += since(start);
       record("select", b, start);
+      if (options_.observer != nullptr) {
+        buckets_[b].show(info, *options_.observer);
+      }
       const std::lock_guard lock(mutex_);
       selected_ = b + 1;
       changed_.notify_all();

@@ -13,6 +13,7 @@
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/plan.h"
 #include "sluice/sparsify/exceptions.h"
+#include "sluice/sync/observer.h"
 #include "sluice/sync/trace.h"
 
 namespace sluice {
@@ -25,6 +26,8 @@ struct SyncOptions {
   NonFinite nonfinite = NonFinite::kSkip;
   std::vector<Treatment> treatments;  // per tensor, or none
   Trace* trace = nullptr;             // may be null
+  // Looks on; may be null. Not told of buckets of whole machines.
+  SelectionObserver* observer = nullptr;
   // What collectives that choose by cost decide from; the ranks measure it in
   // the first step if it is not given, and then no two runs need to agree.
   std::optional<Network> network;

@@ -37,6 +37,8 @@ class MachineBucket final : public BucketSync {
   Network* unknown_network() override {
     return machines_.leads() ? inner_->unknown_network() : nullptr;
   }
+  // What is selected from is a machine's, and there only once it is exchanged.
+  void show(const StepInfo&, SelectionObserver&) override {}
   // Leaders have done so before they gave anything on.
   bool verify(Communicator&) override { return true; }
 

@@ -38,6 +38,9 @@ class OffloadedBucket final : public BucketSync {
     backend_.wait(context.stream(), backend_.record(stream));
   }
 
+  void show(const StepInfo& step, SelectionObserver& observer) override {
+    inner_->show(step, observer);
+  }
   bool verify(Communicator& comm) override { return inner_->verify(comm); }
   StepReport report() const override { return inner_->report(); }
   std::vector<std::byte> save_rule(Stream&) const override {

@@ -82,6 +82,8 @@ class SparseBucket final : public BucketSync {
     return lost;
   }
 
+  Feedback* shown() override { return feedback_; }
+
   void enqueue_select(Stream& stream, const StepInfo& step) override {
     // Of the step's number, which all ranks have and a resumed run goes on
     // with; not of how often this bucket was selected.

@@ -13,8 +13,11 @@ struct Step {
   SyncReport report;
 };
 
-// By rank, then step. Each rank announces in an order of its own.
-inline std::vector<std::vector<Step>> run(const Scenario& job) {
+// By rank, then step. Each rank announces in an order of its own. `observers`:
+// one per rank, or none.
+inline std::vector<std::vector<Step>> run(
+    const Scenario& job,
+    const std::vector<SelectionObserver*>& observers = {}) {
   auto ranks = make_thread_ranks(job.ranks);
   LinkHub hub;
   std::vector<std::vector<Step>> out(job.ranks);
@@ -23,6 +26,7 @@ inline std::vector<std::vector<Step>> run(const Scenario& job) {
     SyncOptions options;
     options.plan = plan_of(job);
     options.nonfinite = job.nonfinite;
+    if (!observers.empty()) options.observer = observers[r];
     const auto link = make_link(job.backend, hub, *ranks[r], *backend);
     options.link = link.get();
     DeviceGradients device(*backend);
