@@ -166,6 +166,9 @@ ParamList params_of(TrainConfig& c) {
       {"profile", &c.profile,
        "steps to measure, after the first five, for profile.json; 0: none", 0,
        kMany},
+      {"study", &c.study,
+       "look on for study.jsonl: gradients or convergence, with parameters as "
+       "in gradients:every=20 (`sluice study` does more)"},
       {"workers", &c.workers, "ranks", 0, 1e6},
       {"engine", &c.engine, "mpi, threads or simulated"},
       {"net", &c.net, "emulated network"},

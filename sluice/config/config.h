@@ -66,6 +66,7 @@ struct TrainConfig {
   std::int64_t replica_check = 100;
   std::string trace;
   std::int64_t profile = 0;
+  std::string study;  // see make_study; empty: none
 
   // How the ranks were made; see LaunchOptions.
   std::int64_t workers = 0;

@@ -1,7 +1,7 @@
 // Reads .npy files as anyone may have made them.
 
 #include "readers.h"
-#include "sluice/cli/bench/npy.h"
+#include "sluice/study/npy.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data,
                                       std::size_t size) {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "sluice/cli/bench/npy.h"
+#include "sluice/study/npy.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 

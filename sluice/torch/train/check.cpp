@@ -2,6 +2,7 @@
 #include "sluice/config/lr_schedule.h"
 #include "sluice/config/recipe.h"
 #include "sluice/feedback/feedback.h"
+#include "sluice/study/study.h"
 #include "sluice/sync/bucket_sync.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/task/task.h"
@@ -60,6 +61,7 @@ void check_training(const TrainConfig& given) {
     }
   }
   make_optimizer(config.optimizer, model.parameters);
+  if (!config.study.empty()) make_study(config.study, {model.tensors});
 }
 
 std::vector<Description> model_descriptions() { return describe_all(models()); }

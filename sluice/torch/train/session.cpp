@@ -144,7 +144,7 @@ void Session::make_model(bool as_device, const std::string& recorded) {
     model.plan = decision_at(model.decisions, progress.done).plan;
   }
   beside = as_device || !device.is_cpu();
-  alone = beside && comm.size() == 1 &&
+  alone = beside && comm.size() == 1 && config.study.empty() &&
           std::ranges::all_of(model.decisions, [](const Decision& d) {
             return std::ranges::all_of(d.plan.buckets, &BucketPlan::dense);
           });
@@ -240,8 +240,19 @@ bool Session::has_gpu_alone() const {
   return comm.local_size() <= gpus;
 }
 
+void Session::make_study_of_run() {
+  if (config.study.empty()) return;
+  require(!model.plan.hierarchical,
+          "[study] workers must select for themselves, but the plan '",
+          config.plan, "' selects for whole machines; use --plan single");
+  study = make_study(config.study, {model.tensors, comm.rank(), total,
+                                    static_cast<std::uint64_t>(config.seed)});
+}
+
 void Session::make_parts() {
+  make_study_of_run();
   SyncOptions how;
+  how.observer = study.get();
   how.link = link.get();
   how.plan = model.plan;
   how.machine_of = machine_of;

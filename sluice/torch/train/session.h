@@ -6,6 +6,7 @@
 #include "sluice/config/lr_schedule.h"
 #include "sluice/run/ranks.h"
 #include "sluice/sparsify/schedule.h"
+#include "sluice/study/study.h"
 #include "sluice/torch/data/batch_feed.h"
 #include "sluice/torch/optim/optimizer.h"
 #include "sluice/torch/task/task.h"
@@ -81,6 +82,7 @@ class Session {
   std::string imported;  // of --init, for people: what fitted
   // For people and summaries: "nccl", "mpi", or "" where no GPU exchanges.
   std::string_view gpu_link() const;
+  std::unique_ptr<Study> study;  // or null
   std::unique_ptr<GradientSync> sync;
   std::unique_ptr<AutogradAdapter> adapter;
   std::unique_ptr<Optimizer> optimizer;
@@ -95,6 +97,7 @@ class Session {
   void make_model(bool as_device, const std::string& recorded);
   void compare_plans();
   void connect();
+  void make_study_of_run();
   void make_parts();
   bool has_gpu_alone() const;
 };

@@ -63,6 +63,7 @@ class Trainer {
   void backward(const torch::Tensor& loss, bool last);
   void clip(double most);
   void check_loss(double loss, std::uint64_t step);
+  void show_to_study(bool committed);
   void note_replaced(const BatchOutcome& batch, StepTotals& window);
   void apply(const SyncReport& report, Outcome& outcome);
   void settle(Outcome& outcome);
@@ -142,6 +143,9 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
   broadcast_tensors(comm, progress_.done, session_.model.parameters);
   broadcast_tensors(comm, progress_.done, session_.model.buffers);
   on_all([&] {
+    if (session_.study != nullptr) {
+      session_.study->open(config_.out, progress_.done);
+    }
     live_.emplace(session_, profiling_);
     reporting_.emplace(session_, *lock_, options_.lines_to_stderr,
                        saved_ ? &*saved_ : nullptr);
@@ -211,6 +215,7 @@ void Trainer::step() {
   run_passes(outcome);
   if (config_.clip_local > 0) clip(config_.clip_local);
   SyncReport report = session_.adapter->finish();
+  if (session_.study != nullptr) show_to_study(report.committed);
   if (session_.alone) report.notes = note_;
   apply(report, outcome);
   stopping_ = report.notes % kSaveNote > 0;
@@ -229,6 +234,23 @@ void Trainer::step() {
   live_->add(since(start));
   ++progress_.done;
   ++progress_.place;
+}
+
+// Gradients are the mean over the ranks, as no clipping has changed them.
+void Trainer::show_to_study(bool committed) {
+  const std::uint64_t step = progress_.done + 1;
+  std::vector<std::vector<float>> means;
+  if (session_.study->is_due(step)) {
+    for (const NamedTensor& p : session_.model.parameters) {
+      const torch::Tensor mean =
+          p.tensor.grad().to(torch::kCPU, torch::kFloat32).contiguous();
+      const auto* values = mean.data_ptr<float>();
+      means.emplace_back(values, values + mean.numel());
+    }
+  }
+  agree(session_.comm, "study", step, problem_of([&] {
+          session_.study->finish(session_.comm, step, committed, means);
+        }));
 }
 
 // Forward and backward over all batches of a step.

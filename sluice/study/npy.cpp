@@ -1,10 +1,11 @@
-#include "sluice/cli/bench/npy.h"
+#include "sluice/study/npy.h"
 
 #include <cctype>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
 #include "sluice/core/view.h"
@@ -142,6 +143,26 @@ NpyArray read_npy(const std::string& path) {
   require(in.good(), "[npy] ", path, " could not be read to its end");
   if (order == "True") to_c_order(array);
   return array;
+}
+
+void write_npy(const std::string& path, std::span<const std::size_t> dims,
+               std::span<const float> values) {
+  std::string shape;
+  for (const std::size_t d : dims) shape += concat(d, ", ");
+  std::string header = concat(
+      "{'descr': '<f4', 'fortran_order': False, 'shape': (", shape, "), }");
+  // What comes before the values fills lines of 64 bytes.
+  constexpr std::size_t kStart = 10;
+  header.append(63 - (kStart + header.size()) % 64, ' ');
+  header += '\n';
+  std::string start("\x93NUMPY\x01\x00", 8);
+  start += static_cast<char>(header.size() % 256);
+  start += static_cast<char>(header.size() / 256);
+  start += header;
+  AtomicFile file(path);
+  file.write(std::as_bytes(std::span(start)));
+  file.write(std::as_bytes(values));
+  file.commit();
 }
 
 }  // namespace sluice

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,10 @@ struct NpyArray {
 // .npy format 1.0 to 3.0. Throws std::invalid_argument with the reason for
 // anything else.
 NpyArray read_npy(const std::string& path);
+
+// Writes one, in format 1.0 and C order; the file appears whole or not at all.
+// Throws std::runtime_error if it cannot be written.
+void write_npy(const std::string& path, std::span<const std::size_t> dims,
+               std::span<const float> values);
 
 }  // namespace sluice
