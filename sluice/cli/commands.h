@@ -31,6 +31,11 @@ void add_train(CLI::App& app);
 void add_evaluate(CLI::App& app);
 void add_export(CLI::App& app);
 void add_compare(CLI::App& app);
+// `sluice study`: the parent of these.
+void add_study(CLI::App& app);
+void add_study_gradients(CLI::App& study);
+void add_study_convergence(CLI::App& study);
+void add_study_costs(CLI::App& study);
 // `sluice data`: the parent of these.
 void add_data(CLI::App& app);
 void add_data_vocab(CLI::App& data);

@@ -39,12 +39,14 @@ std::string no_option(const CLI::App& app, const CLI::App& command,
   const std::string given = word.substr(0, word.find('='));
   const std::size_t dashes =
       std::min(given.find_first_not_of('-'), given.size());
-  if (command.get_name() == "compare" &&
+  const std::string name = command.get_name();
+  const bool study = name == "gradients" || name == "convergence";
+  if ((name == "compare" || study) &&
       app.get_subcommand("train")->get_option_no_throw(given) != nullptr) {
     return fmt::format(
-        "[compare] '{}' is an option of the jobs that are compared; put '--' "
-        "before it, as in sluice compare --out runs/a -- {}",
-        given, word);
+        "[{0}] '{1}' is an option of the job; put '--' before it, as in "
+        "sluice {2}{0} --out runs/a -- {3}",
+        name, given, study ? "study " : "", word);
   }
   return fmt::format("[{}] no option '{}'; did you mean '--{}'? --help has all",
                      command.get_name(), given,
@@ -88,6 +90,7 @@ int main(int argc, char** argv) {
   sluice::add_evaluate(app);
   sluice::add_export(app);
   sluice::add_compare(app);
+  sluice::add_study(app);
   sluice::add_data(app);
   app.footer("`sluice help COMMAND` has the options of a command");
   // The last word first, as CLI11 wants them.

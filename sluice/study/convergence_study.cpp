@@ -181,14 +181,12 @@ void ConvergenceStudy::study(Communicator& comm, std::uint64_t step,
       gather_at_first(comm, "study", step, message_of(kept, step));
   if (comm.rank() != 0 || !problem.empty()) return;
   problem = problem_of([&] {
-    comm.work_alone("a study of convergence", kMostTime, [&] {
-      rows_.add(row_of(step, kept, applied, messages));
-    });
+    comm.work_alone("a study of convergence", kMostTime,
+                    [&] { rows_.add(row_of(step, kept, applied, messages)); });
   });
 }
 
-Bytes ConvergenceStudy::message_of(const Kept& kept,
-                                   std::uint64_t step) const {
+Bytes ConvergenceStudy::message_of(const Kept& kept, std::uint64_t step) const {
   constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
   const Contraction nothing = {kNone, kNone, kNone};
   const Contraction c =
@@ -267,8 +265,8 @@ std::vector<float> ConvergenceStudy::select_again(
   std::vector<float> x(mean.size());
   std::transform(mean.begin(), mean.end(), x.begin(),
                  [](double v) { return static_cast<float>(v); });
-  at->second.select(x, {step - 1, setup_.total_steps, kept.density,
-                        setup_.seed});
+  at->second.select(x,
+                    {step - 1, setup_.total_steps, kept.density, setup_.seed});
   return at->second.selection();
 }
 

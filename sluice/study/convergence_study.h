@@ -59,8 +59,7 @@ class ConvergenceStudy final : public Study {
 
   void study(Communicator& comm, std::uint64_t step, const Kept& kept,
              std::span<const float> applied, std::string& problem);
-  std::vector<std::byte> message_of(const Kept& kept,
-                                    std::uint64_t step) const;
+  std::vector<std::byte> message_of(const Kept& kept, std::uint64_t step) const;
   nlohmann::ordered_json row_of(
       std::uint64_t step, const Kept& kept, std::span<const float> applied,
       const std::vector<std::vector<std::byte>>& messages);

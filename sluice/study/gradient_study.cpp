@@ -127,10 +127,10 @@ Json LayerStudy::look(std::string_view what, std::span<const float> values,
 
 ParamList GradientStudy::list(Params& p) {
   ParamList all = params_of(p.scope);
-  all.push_back({"densities", &p.densities,
-                 "that rules are tried at, between spaces"});
-  all.push_back({"rules", &p.rules,
-                 "to try, between spaces; none: all that estimate"});
+  all.push_back(
+      {"densities", &p.densities, "that rules are tried at, between spaces"});
+  all.push_back(
+      {"rules", &p.rules, "to try, between spaces; none: all that estimate"});
   all.push_back({"dump", &p.dump, "write every tensor looked at as .npy"});
   return all;
 }
@@ -174,7 +174,8 @@ void GradientStudy::open(const std::string& folder, std::uint64_t done) {
 }
 
 void GradientStudy::finish(Communicator& comm, std::uint64_t step,
-                           bool committed, std::span<const std::vector<float>>) {
+                           bool committed,
+                           std::span<const std::vector<float>>) {
   const std::vector<Kept> kept = std::exchange(kept_, {});
   if (!committed || kept.empty()) return;
   comm.work_alone("a study of gradients", kMostTime, [&] {
@@ -186,9 +187,10 @@ void GradientStudy::write(std::uint64_t step, const Kept& kept) {
   const auto place = std::pair(kept.tensor, kept.first);
   auto at = layers_.find(place);
   if (at == layers_.end()) {
-    at = layers_
-             .emplace(place, LayerStudy(*space_, kept.layer, plan_, kept.tensor))
-             .first;
+    at =
+        layers_
+            .emplace(place, LayerStudy(*space_, kept.layer, plan_, kept.tensor))
+            .first;
   }
   const StepInfo info = {step - 1, setup_.total_steps, 0, setup_.seed};
   rows_.add(at->second.look("gradient", kept.gradient, info, !kept.sparse));

@@ -63,8 +63,9 @@ std::vector<bool> StudyScope::choose(
       chosen[t] = chosen[t] || here;
       any = any || here;
     }
-    require(any || tensors.empty(), "[study] layers must have names of at least ",
-            smallest, " elements (parameter 'least'), but none fits '", pattern,
+    require(any || tensors.empty(),
+            "[study] layers must have names of at least ", smallest,
+            " elements (parameter 'least'), but none fits '", pattern,
             "'; known:", some_names(tensors, smallest));
   }
   return chosen;

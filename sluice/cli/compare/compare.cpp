@@ -9,10 +9,10 @@
 #include <memory>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/compare/job.h"
 #include "sluice/cli/compare/methods.h"
 #include "sluice/cli/compare/queue.h"
 #include "sluice/cli/compare/report.h"
-#include "sluice/cli/shared/child.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
 #include "sluice/core/error.h"
@@ -121,20 +121,6 @@ void check_flags(const std::vector<std::string>& flags, bool of_method) {
   }
 }
 
-Json configuration(std::vector<std::string> flags) {
-  flags.insert(flags.begin(), "train");
-  flags.insert(flags.end(), {"--print-config"});
-  const Finished done = run_self(flags);
-  if (!done.well) {
-    std::string why = done.err;
-    while (!why.empty() && why.back() == '\n') why.pop_back();
-    throw std::invalid_argument(
-        why.empty() ? "[compare] `sluice train` must be able to check the job"
-                    : why);
-  }
-  return Json::parse(done.out);
-}
-
 std::vector<std::string> job_flags(const Options& o) {
   std::vector<std::string> flags;
   if (!o.preset.empty()) flags = {"--preset", o.preset};
@@ -169,7 +155,7 @@ std::vector<Row> make_rows(const Options& o) {
         std::vector<std::string> all = job_flags(o);
         all.insert(all.end(), flags.begin(), flags.end());
         all.push_back("--check");
-        return configuration(all);
+        return job_configuration(all);
       });
   std::vector<Row> rows;
   for (std::size_t d = 0; d < densities.size(); ++d) {
