@@ -43,6 +43,18 @@ class BenchSelect(CliTest):
                 self.assertEqual(row["k"], int(row["density"] * row["n"]))
                 self.assertEqual(row["k_hat"], row["k"])
 
+    def test_draws_what_it_has_timed(self):
+        plot = self.folder / "select.svg"
+        for how, label in ((("--density", "0.01,0.1"), "density (log)"), (("--n", "1000,2000"), "elements (log)")):
+            with self.subTest(label=label):
+                self.ok("bench", "select", "--n", "1000", "--steps", "1", "--density", "0.01", "--sparsifier",
+                        "topk,dgc", "--data", "randn,laplace", "--plot", plot, *how)
+                picture = plot.read_text()
+                for part in (label, ">topk<", ">dgc<", ">floor<", "laplace"):
+                    self.assertIn(part, picture)
+        self.fails(*SELECT, "--n", "1000", "--plot", self.folder / "no/such/x.svg", says="no/such/x.svg")
+        self.assertEqual(len(self.rows(*SELECT, "--n", "1000", "--device", "cpu,cpu")), 4)
+
     def test_models(self):
         rows = self.rows(*SELECT, "--model", "resnet50")
         self.check(rows)

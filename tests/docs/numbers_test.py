@@ -72,6 +72,38 @@ class Comparisons(RunTest, Told):
         self.columns((self.folder / "cmp/table.txt").read_text(), "method", heading)
 
 
+class Studies(RunTest, Told):
+    COMMAND = "study"
+    HEADING = "`sluice study`"
+
+    def header(self, path):
+        return (self.folder / path).read_text().splitlines()[0].split(",")
+
+    def tables(self, text, firsts):
+        for first in firsts:
+            self.columns(text, first, self.HEADING)
+
+    def test_gradients(self):
+        done = self.run_program("gradients", "--out", "s", "--every", 3, "--", *JOB)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.tables(done.stdout, ("layer", "rule"))
+        laws = {name for name in self.header("s/laws.csv") if not re.search("_(location|scale|shape)$", name)}
+        self.explained(laws | {"normal_location", "normal_scale", "normal_shape"}, self.HEADING)
+        for path in ("s/rules.csv", "s/histograms.csv"):
+            self.explained(self.header(path), self.HEADING)
+
+    def test_convergence(self):
+        done = self.run_program("convergence", "--out", "s", "--methods", "topk", "--every", 3, "--", *JOB)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.tables(done.stdout, ("method",))
+        self.explained(self.header("s/evidence.csv"), self.HEADING)
+
+    def test_costs(self):
+        done = self.run_program("costs")
+        self.tables(done.stdout, ("workers",))
+        self.explained(json.loads(self.run_program("costs", "--json").stdout)[0], self.HEADING)
+
+
 class Benchmarks(CliTest, Told):
     def both(self, heading, first, *args):
         problem = sluice(*args).stderr

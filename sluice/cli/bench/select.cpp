@@ -7,9 +7,11 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/bench/gradient_source.h"
 #include "sluice/cli/bench/model_shapes.h"
+#include "sluice/cli/bench/select_plot.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/codec/codec.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
 #include "sluice/feedback/feedback.h"
@@ -28,7 +30,8 @@ struct Options {
                                           "dgc",     "gaussiank", "redsync",
                                           "sidco-e", "sidco-gp",  "sidco-p"};
   std::vector<std::int64_t> threads = {1};
-  std::string device = "cpu";
+  std::vector<std::string> devices = {"cpu"};
+  std::string plot;
   std::string feedback = "residual";
   std::string codec = "auto";
   std::int64_t row = 1024;
@@ -58,17 +61,16 @@ struct Subject {
 // Buffers of one subject, shared by all cases on it.
 class Bench {
  public:
-  Bench(const Options& options, std::size_t threads, const std::string& data,
-        const Subject& subject)
+  Bench(const Options& options, const std::string& device, std::size_t threads,
+        const std::string& data, const Subject& subject)
       : options_(options),
         threads_(threads),
         model_(subject.model),
         source_(data, subject.n),
-        backend_(options.device == "cuda" ? make_cuda_backend()
-                                          : make_cpu_backend({threads, ""})),
+        backend_(device == "cuda" ? make_cuda_backend()
+                                  : make_cpu_backend({threads, ""})),
         stream_(backend_->make_stream()),
-        clock_(options.device == "cuda" ? make_cuda_clock()
-                                        : make_cpu_clock(threads)),
+        clock_(device == "cuda" ? make_cuda_clock() : make_cpu_clock(threads)),
         data_(data) {
     if (model_.empty()) {
       tensors_.push_back(one_tensor());
@@ -354,7 +356,9 @@ void check(const Options& o) {
     require(o.models.empty() || data.find(".npy") == std::string::npos,
             "[bench] --model has tensors of its own; leave out --data ", data);
   }
-  require(o.device != "cuda" || cuda_problem().empty(), cuda_problem());
+  for (const std::string& device : o.devices) {
+    require(device != "cuda" || cuda_problem().empty(), cuda_problem());
+  }
   auto backend = make_cpu_backend({1, ""});
   Codec(*backend, o.codec);
   Arena arena(*backend, 0);
@@ -377,13 +381,27 @@ std::vector<Subject> subjects(const Options& options) {
   return out;
 }
 
+// Where it is run: threads mean nothing to a GPU.
+std::vector<std::pair<std::string, std::int64_t>> places(const Options& o) {
+  std::vector<std::pair<std::string, std::int64_t>> out;
+  for (const std::string& device : o.devices) {
+    for (const std::int64_t threads : o.threads) {
+      if (device != "cuda" || threads == o.threads[0]) {
+        out.emplace_back(device, threads);
+      }
+    }
+  }
+  return out;
+}
+
 void run_all(const Options& options) {
   check(options);
   std::vector<Row> rows;
-  for (const std::int64_t threads : options.threads) {
+  for (const auto& [device, threads] : places(options)) {
     for (const Subject& subject : subjects(options)) {
       for (const std::string& data : options.data) {
-        Bench bench(options, static_cast<std::size_t>(threads), data, subject);
+        Bench bench(options, device, static_cast<std::size_t>(threads), data,
+                    subject);
         for (const double density : options.densities) {
           for (const std::string& spec : options.sparsifiers) {
             const auto some = bench.run(density, spec);
@@ -393,6 +411,7 @@ void run_all(const Options& options) {
       }
     }
   }
+  if (!options.plot.empty()) write_text(options.plot, draw_selects(rows));
   fmt::print("{}", print_rows(rows, kColumns, options.output.format()));
 }
 
@@ -428,7 +447,8 @@ void add_bench_select(CLI::App& bench) {
       "them or by repeating the option)");
   select->add_option("--threads", o->threads, "Threads of the pool")
       ->delimiter(',');
-  select->add_option("--device", o->device, "cpu or cuda")
+  select->add_option("--device", o->devices, "cpu, cuda or both")
+      ->delimiter(',')
       ->check(CLI::IsMember({"cpu", "cuda"}));
   select->add_option("--feedback", o->feedback, "Feedback around it");
   select->add_option("--codec", o->codec, "Codec for the bytes");
@@ -437,6 +457,8 @@ void add_bench_select(CLI::App& bench) {
   select->add_option("--stride", o->stride,
                      "Stride of a row (9: a 3 x 3 convolution)");
   select->add_option("--steps", o->steps, "Timed steps in steady state");
+  select->add_option("--plot", o->plot,
+                     "Also draw it: an SVG file, ms by density or elements");
   select->add_flag("--json", o->output.json, "Print a JSON array");
   select->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
   select->callback([o] {

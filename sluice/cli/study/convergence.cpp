@@ -133,19 +133,18 @@ std::vector<Column> columns_after(std::vector<Column> first) {
 }
 
 void add_columns(StudyTable& table) {
-  const std::vector<Column> rest = {
-      {"contraction", "contraction", "{:.4f}"},
-      {"bound", "bound", "{:.4f}"},
-      {"bell", "bell", "{:.4f}"},
-      {"residual_over_gradient", "|r|/|g|", "{:.2f}"},
-      {"age_mean", "age", "{:.1f}"},
-      {"age_p50", "p50", "{:.0f}"},
-      {"age_p99", "p99", "{:.0f}"}};
+  const std::vector<Column> rest = {{"contraction", "contraction", "{:.4f}"},
+                                    {"bound", "bound", "{:.4f}"},
+                                    {"bell", "bell", "{:.4f}"},
+                                    {"residual_over_gradient", "r/g", "{:.2f}"},
+                                    {"age_mean", "age", "{:.1f}"},
+                                    {"age_p50", "p50", "{:.0f}"},
+                                    {"age_p99", "p99", "{:.0f}"}};
   table.columns.insert(table.columns.end(), rest.begin(), rest.end());
   table.legend =
       "xi: ADTopk's; rel. error: |mean x - mean C(x)| / |mean g|; delta: "
       "gTop-k's (of a layer: LAGS'), holds up to 1;\ncontraction: |x - C(x)|^2 "
-      "/ |x|^2, at most bound = 1 - k^/n (bell: its square); |r|/|g|: residual "
+      "/ |x|^2, at most bound = 1 - k^/n (bell: its square); r/g: residual "
       "over gradient;\nage: steps since an entry was last sent, its mean, "
       "median and 99 % quantile after the last step";
 }
@@ -263,8 +262,9 @@ void study_convergence(const Options& o) {
   std::vector<std::pair<std::string, std::string>> files = {
       {"evidence.csv", evidence_csv(runs)}};
   for (const char* name : {"xi", "delta", "contraction", "residual", "age"}) {
-    files.emplace_back(fmt::format("{}.svg", name),
-                       draw_series(file, name, file.subtitle + ": " + name));
+    files.emplace_back(
+        fmt::format("{}.svg", name),
+        draw_series(file, name, fmt::format("{} by step", name)));
   }
   write_study(o.job.out, file, files);
   fmt::print("{}",

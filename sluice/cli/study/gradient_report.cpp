@@ -175,7 +175,7 @@ void add_rule_series(const Rules& rules, SeriesSet& series) {
   for (const auto& [key, r] : rules) {
     const Series like = {
         key.second, fmt::format("k^/k: density {:g}", key.first),
-        "step",     "k^/k, mean over layers",
+        "step",     "k^/k, mean over layers (log)",
         {},         {}};
     for (const auto& [step, mean] : r.by_step) {
       series.add(like, static_cast<double>(step), mean.value());
@@ -337,16 +337,16 @@ GradientReport report_gradients(const Rows& rows, const std::string& title,
   out.study.series = series.all();
   out.study.tables.push_back(law_table(rows));
   if (!rules.empty()) out.study.tables.push_back(rule_table(rules));
-  out.files = {{"laws.csv", laws_csv(rows)},
-               {"rules.csv", rules_csv(rows)},
-               {"histograms.csv", histograms_csv(rows)},
-               {"laws.svg", draw_series(out.study, "KS distance",
-                                        subtitle + ": distance of laws")},
-               {"rules.svg",
-                draw_series(out.study, "k^/k",
-                            subtitle + ": entries selected over asked for")},
-               {"magnitudes.svg", draw_series(out.study, "magnitudes",
-                                              subtitle + ": magnitudes")}};
+  out.files = {
+      {"laws.csv", laws_csv(rows)},
+      {"rules.csv", rules_csv(rows)},
+      {"histograms.csv", histograms_csv(rows)},
+      {"laws.svg", draw_series(out.study, "KS distance",
+                               "distance of laws from the magnitudes")},
+      {"rules.svg",
+       draw_series(out.study, "k^/k", "entries selected over asked for")},
+      {"magnitudes.svg",
+       draw_series(out.study, "magnitudes", "magnitudes and laws")}};
   return out;
 }
 
