@@ -14,6 +14,7 @@
 #include "sluice/sparsify/exceptions.h"
 #include "sluice/sparsify/schedule.h"
 #include "sluice/sparsify/sparsifier.h"
+#include "sluice/study/study.h"
 #include "sluice/text/text_corpus.h"
 #include "sluice/text/tokenizer.h"
 
@@ -45,6 +46,7 @@ constexpr Kind kKinds[] = {
     {"planners", [] { return describe_all(planners()); }},
     {"schedules", &schedule_descriptions},
     {"exceptions", &exception_descriptions},
+    {"studies", [] { return describe_all(studies()); }},
     {"text-corpora", [] { return describe_all(text_corpora()); }},
     {"tokenizers", [] { return describe_all(tokenizers()); }},
     {"build", &describe_build},

@@ -16,7 +16,7 @@ JOB = ("--profile", "--net", "--sparsifier", "--feedback", "--values", "--collec
 
 class Help(CliTest):
     OPTIONS = {
-        (): ("--help", "--version", "list", "bench", "probe", "plan", "advise", "train", "compare", "data",
+        (): ("--help", "--version", "list", "bench", "probe", "plan", "advise", "train", "compare", "study", "data",
              "help"),
         ("list",): ("--help", "--json", "kind"),
         ("compare",): ("--help", "--out", "--methods", "--densities", "--seeds", "--target", "--time-budget", "--jobs",
@@ -26,6 +26,12 @@ class Help(CliTest):
                                   "--steps", "--warmup", "--seed", "--network", "--workers", "--engine", "--net",
                                   "--timeout", "--json", "--csv"),
         ("bench", "text"): ("--help", "--file", "--size", "--rounds", "--json", "--csv"),
+        ("study",): ("--help", "gradients", "convergence", "costs"),
+        ("study", "gradients"): ("--help", "--out", "--every", "--layers", "--least", "--npy", "--densities", "--rules",
+                                 "--dump", "--overwrite", "--json", "job", "sluice study gradients --out"),
+        ("study", "convergence"): ("--help", "--out", "--every", "--layers", "--least", "--methods", "--density", "job",
+                                   "sluice study convergence --out"),
+        ("study", "costs"): ("--help", "--n", "--density", "--workers", "--network", "--json", "--csv"),
         ("data",): ("--help", "vocab"),
         ("data", "vocab"): ("--help", "--kind", "--size", "--out", "--cased", "files"),
         ("probe",): ("--help", "--out", "--workers", "--engine", "--net", "--timeout", "--json"),
