@@ -32,7 +32,7 @@ SPARSIFIERS = {
 }
 FEEDBACK = {"none", "residual", "dgc"}
 CODECS = {"auto", "dense", "elias-fano", "bitpack", "rows", "bitmap", "raw32"}
-KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "planners", "schedules", "exceptions",
+KINDS = ("sparsifiers", "feedback", "codecs", "collectives", "planners", "schedules", "exceptions", "studies",
          "text-corpora", "tokenizers", "build")
 DATA = ("randn", "laplace", "t3", "equal", "zeros", "ramp")
 
