@@ -100,8 +100,14 @@ FitSample::FitSample(std::span<const float> values) {
     if (std::isfinite(v) && v != 0) values_.push_back(v);
   }
   std::sort(values_.begin(), values_.end());
-  for (const float v : values_) magnitudes_.push_back(std::abs(v));
-  std::sort(magnitudes_.begin(), magnitudes_.end());
+  // Both signs are in order: no need to sort again.
+  const auto positive = std::lower_bound(values_.begin(), values_.end(), 0.0F);
+  std::vector<float> negative(std::make_reverse_iterator(positive),
+                              values_.rend());
+  for (float& v : negative) v = -v;
+  magnitudes_.resize(values_.size());
+  std::merge(negative.begin(), negative.end(), positive, values_.end(),
+             magnitudes_.begin());
   if (size() > 0) mean_ = mean_over(magnitudes_, [](double a) { return a; });
 }
 

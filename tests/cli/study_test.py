@@ -8,8 +8,8 @@ import csv
 import json
 import math
 import random
+import shutil
 import struct
-import unittest
 
 from harness import RunTest, main
 
@@ -213,6 +213,21 @@ class Training(RunTest):
 
     def test_refuses_what_it_cannot_watch(self):
         self.fails(*JOB, "--out", "r", "--study", "gradient", says="known: gradients convergence")
+        self.fails(*JOB, "--out", "r", "--workers", 4, "--machine-ranks", 2, "--plan", "hierarchical:of=single", "--study",
+                   "gradients", says="selects for whole machines; use --plan single")
+
+    def test_goes_on_with_a_run(self):
+        def steps(*more):
+            done = self.run_program(*more, "--out", "run")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            rows = [json.loads(line) for line in (self.folder / "run/study.jsonl").read_text().splitlines()]
+            return sorted({row["step"] for row in rows}), len(rows)
+        self.assertEqual(steps(*JOB, "--study", "gradients:every=2", "--checkpoint-every", 4)[0], [1, 2, 4, 6])
+        # The last checkpoint that is left is of step 4: what came behind it is looked at again.
+        for folder in (self.folder / "run/checkpoints").iterdir():
+            if folder.name.endswith("6"):
+                shutil.rmtree(folder)
+        self.assertEqual(steps("--resume", "run", "--max-steps", 8), ([1, 2, 4, 6, 8], 20))
 
 
 class Costs(StudyTest):

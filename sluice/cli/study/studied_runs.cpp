@@ -174,10 +174,11 @@ std::string describe_job(const StudiedRun& run) {
   const Json& c = run.config;
   double steps = 0;
   for (const auto& loss : run.record.losses) steps = std::max(steps, loss.step);
-  return fmt::format("{} on {}, {} workers, {:.0f} steps, seed {}",
+  const auto workers = c.at("workers").get<std::int64_t>();
+  return fmt::format("{} on {}, {} worker{}, {:.0f} steps, seed {}",
                      c.at("model").get<std::string>(),
-                     c.at("dataset").get<std::string>(),
-                     c.at("workers").get<std::int64_t>(), steps,
+                     c.at("dataset").get<std::string>(), workers,
+                     workers == 1 ? "" : "s", steps,
                      c.at("seed").get<std::int64_t>());
 }
 
