@@ -4,9 +4,9 @@
 #include <cmath>
 #include <random>
 
-#include "sluice/study/npy.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
+#include "sluice/study/npy.h"
 
 namespace sluice {
 namespace {

@@ -147,7 +147,8 @@ void add_study_gradients(CLI::App& study) {
       "gradients",
       "Histograms, fitted laws, and how well rules estimate, layer by layer");
   command->footer(
-      "examples:\n  sluice study gradients --out runs/laws --every 20 -- "
+      "examples:\n  sluice study gradients --out runs/laws --every 20 --dump "
+      "-- "
       "--model lenet --max-steps 300\n  sluice study gradients --out "
       "runs/saved "
       "--npy runs/laws/runs/topk/gradients");
