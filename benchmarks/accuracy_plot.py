@@ -1,10 +1,49 @@
-"""Accuracy over seconds as one SVG."""
+"""Accuracy over seconds as one SVG, in the colours of sluice/report/palette.json."""
 
+import html
+import json
 import math
+import pathlib
+import re
 
-WIDTH, HEIGHT = 720, 430
-LEFT, TOP, RIGHT, BOTTOM = 64, 44, 24, 50
-COLOURS = ["#222222", "#4477aa", "#ee6677", "#228833", "#aa3377", "#ccaa22", "#66ccee", "#999999"]
+PALETTE = json.loads((pathlib.Path(__file__).resolve().parent.parent / "sluice/report/palette.json").read_text())
+WIDTH, HEIGHT = 760, 430
+LEFT, TOP, RIGHT, BOTTOM = 64, 66, 130, 50
+MOST_COLOURS = 7
+DASHES = ["", "6 3", "2 2", "9 3 2 3"]
+ROW = 14  # between labels
+
+
+def find_colour(method):
+    """Its place in the palette, as Palette::find of sluice/report has it; None if it has none."""
+    if method.startswith("attach-"):
+        method = method.removeprefix("attach-")
+    known = [
+        (len(name), i)
+        for i, entry in enumerate(PALETTE["colours"])
+        for name in entry["names"]
+        if re.match(re.escape(name) + "(?![a-zA-Z_])", method)
+    ]
+    return max(known)[1] if known else None
+
+
+def assign(methods):
+    """A place in the palette for each: its own, or one that is left."""
+    known = [find_colour(method) for method in methods]
+    left = [i for i in range(len(PALETTE["colours"])) if i not in known]
+    return [left.pop(0) if colour is None else colour for colour in known]
+
+
+def tone(name):
+    """What gives a thing that colour, on light and on dark paper."""
+    light = PALETTE["colours"][name]["colour"][0] if isinstance(name, int) else PALETTE[name][0]
+    return f'class="{f"c{name}" if isinstance(name, int) else name}" color="{light}"'
+
+
+def dark_css():
+    rules = [f"svg .{name}{{color:{PALETTE[name][1]}}}" for name in ("paper", "ink", "muted", "grid")]
+    rules += [f"svg .c{i}{{color:{entry['colour'][1]}}}" for i, entry in enumerate(PALETTE["colours"])]
+    return "".join(rules)
 
 
 def round_step(span, count):
@@ -18,17 +57,42 @@ def ticks(low, high, count):
     return [i * step for i in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
-def line(x1, y1, x2, y2):
-    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="#e5e5e5"/>'
+def line(x1, y1, x2, y2, more):
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" stroke="currentColor" {more}/>'
 
 
 def text(x, y, words, more='text-anchor="middle"'):
-    return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{words}</text>'
+    return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{html.escape(words)}</text>'
 
 
-def draw(title, curves, low=None):
-    """`curves`: by name, (seconds, percent) in order. What lies below `low`, by default
-    the lowest last point less 12, is cut off."""
+def spread(heights):
+    """The same, but a row apart from each other, as near to where they were as that allows."""
+    order = sorted(range(len(heights)), key=lambda i: heights[i])
+    placed = {}
+    last = TOP + 4
+    for i in order:
+        last = placed[i] = max(heights[i], last)
+        last += ROW
+    limit = HEIGHT - BOTTOM
+    for i in reversed(order):
+        placed[i] = min(placed[i], limit)
+        limit = placed[i] - ROW
+    return [placed[i] for i in range(len(heights))]
+
+
+def labels(ends):
+    """(x, y) of a label for each curve: beside its end. Those that would meet there keep their order."""
+    places = {}
+    for i in sorted(range(len(ends)), key=lambda i: -ends[i][0]):
+        group = [j for j in range(len(ends)) if abs(ends[j][0] - ends[i][0]) < 60]
+        for j, y in zip(group, spread([ends[j][1] + 4 for j in group])):
+            places.setdefault(j, (max(ends[k][0] for k in group) + 7, y))
+    return [places[i] for i in range(len(ends))]
+
+
+def draw(title, curves, low=None, subtitle="", mark=None):
+    """`curves`: by name, (seconds, percent) in order; so many of them are coloured, the others grey. What lies
+    below `low`, by default the lowest last point less 12, is cut off. `mark` is a target in percent."""
     points = [point for curve in curves.values() for point in curve]
     right = max(x for x, _ in points) * 1.02
     top = max(y for _, y in points) + 0.5
@@ -39,35 +103,48 @@ def draw(title, curves, low=None):
         return across, HEIGHT - BOTTOM - (y - bottom) / (top - bottom) * (HEIGHT - TOP - BOTTOM)
 
     out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}"'
-        f' viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12" fill="#222">',
-        '<rect width="100%" height="100%" fill="white"/>',
-        text(LEFT, 24, title, 'font-size="15" font-weight="bold"'),
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+        f' role="img" aria-label="{html.escape(title)}" font-family="system-ui,sans-serif" font-size="12">',
+        f"<style>@media (prefers-color-scheme:dark){{{dark_css()}}}</style>",
+        f'<rect width="100%" height="100%" {tone("paper")} fill="currentColor"/>',
+        f'<g {tone("ink")} fill="currentColor">',
+        text(LEFT, 24, title, 'font-size="15" font-weight="700"'),
+        text(LEFT, 42, subtitle, tone("muted")),
     ]
     for x in ticks(0, right, 6):
-        out += [line(*place(x, bottom), *place(x, top)), text(place(x, 0)[0], HEIGHT - BOTTOM + 16, f"{x:g}")]
+        out.append(line(*place(x, bottom), *place(x, top), tone("grid")))
+        out.append(text(place(x, 0)[0], HEIGHT - BOTTOM + 16, f"{x:g}", f'text-anchor="middle" {tone("muted")}'))
     for y in ticks(bottom, top, 6):
-        at = place(0, y)[1]
-        out += [line(*place(0, y), *place(right, y)), text(LEFT - 7, at + 4, f"{y:g}", 'text-anchor="end"')]
-    out += [
-        f'<clipPath id="area"><rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}"'
-        f' height="{HEIGHT - TOP - BOTTOM}"/></clipPath><g clip-path="url(#area)">'
-    ]
-    for (name, curve), colour in zip(curves.items(), COLOURS * len(curves)):
+        out.append(line(*place(0, y), *place(right, y), tone("grid")))
+        out.append(text(LEFT - 7, place(0, y)[1] + 4, f"{y:g}", f'text-anchor="end" {tone("muted")}'))
+    if mark is not None:
+        out.append(line(*place(0, mark), *place(right, mark), f'{tone("muted")} stroke-dasharray="3 4"'))
+        words = f"target {mark:.1f} %"
+        out.append(text(place(right, 0)[0] - 4, place(0, mark)[1] + 14, words, f'text-anchor="end" {tone("muted")}'))
+    coloured = list(curves)[:MOST_COLOURS]
+    looks = {name: tone(colour) for name, colour in zip(coloured, assign(coloured))}
+    seen = []
+    # An SVG within cuts off what lies outside.
+    out.append(f'<svg x="0" y="{TOP}" width="{WIDTH}" height="{HEIGHT - TOP - BOTTOM}"'
+               f' viewBox="0 {TOP} {WIDTH} {HEIGHT - TOP - BOTTOM}">')
+    for name, curve in curves.items():
+        look = looks.get(name, f'{tone("muted")} opacity="0.55"')
+        dash = DASHES[seen.count(look) % len(DASHES)] if name in looks else ""
+        seen.append(look)
         path = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in curve)
         out.append(
-            f'<polyline fill="none" stroke-width="2" stroke-linejoin="round" stroke="{colour}"'
-            f' points="{path}"><title>{name}</title></polyline>'
+            f'<polyline fill="none" stroke-width="{2.2 if name in looks else 1.2}" stroke-linejoin="round"'
+            f' stroke="currentColor" {look}{f" stroke-dasharray={chr(34)}{dash}{chr(34)}" if dash else ""}'
+            f' points="{path}"><title>{html.escape(name)}</title></polyline>'
         )
-    out.append("</g>")
-    for i, (name, colour) in enumerate(zip(curves, COLOURS * len(curves))):
-        y = HEIGHT - BOTTOM - 18 * (len(curves) - i) + 4
-        out.append(f'<rect x="{WIDTH - RIGHT - 190}" y="{y - 6}" width="22" height="3" fill="{colour}"/>')
-        out.append(text(WIDTH - RIGHT - 160, y, name, 'text-anchor="start"'))
+    out.append("</svg>")
+    ends = [place(*curves[name][-1]) for name in coloured]
+    for name, (x, y) in zip(coloured, labels(ends)):
+        out.append(text(x, y, name, f'font-weight="600" {looks[name]}'))
     middle = TOP + (HEIGHT - TOP - BOTTOM) / 2
     out += [
-        text(LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 12, "seconds in training steps"),
+        text(LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 14, "seconds in training steps"),
         text(16, middle, "test accuracy, %", f'text-anchor="middle" transform="rotate(-90 16 {middle})"'),
-        "</svg>\n",
+        "</g>\n</svg>\n",
     ]
     return "\n".join(out)

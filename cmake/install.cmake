@@ -30,7 +30,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/sluice/
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/sluice
   FILES_MATCHING PATTERN "*.h"
   REGEX "/sluice/(backend/(cpu|cuda)|comm/c10d)$" EXCLUDE
-  REGEX "/sluice/(audio|cli|config|data|python|run|study|text|torch|weights)$" EXCLUDE)
+  REGEX "/sluice/(audio|cli|config|data|python|report|run|study|text|torch|weights)$" EXCLUDE)
 
 install(EXPORT SluiceTargets NAMESPACE Sluice:: DESTINATION ${package_dir})
 configure_package_config_file(

@@ -25,6 +25,7 @@ MAY_USE["text"] = {"core", "data"}
 MAY_USE["audio"] = {"core", "data"}
 MAY_USE["config"] = {"core", "sparsify", "collective", "feedback"}
 MAY_USE["run"] = set(MAY_USE) - {"audio", "data", "text"}
+MAY_USE["report"] = {"core", "config", "plan", "run"}
 MAY_USE["weights"] = {"core", "run"}
 MAY_USE["study"] = set(MAY_USE) - {"audio", "data", "text", "weights"}
 MAY_USE["torch"] = set(MAY_USE)

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "sluice/cli/shared/child.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
@@ -174,7 +175,7 @@ void Queue::start(std::size_t i) {
   }
   fs::remove(cell.folder + "/" + kFailureFile);
   const std::string config = cell.folder + "/cell.json";
-  write_file(config, cell.config.dump(2) + "\n");
+  write_text(config, cell.config.dump(2) + "\n");
   std::vector<std::string> words = {"train", "--config", config, "--out",
                                     cell.folder};
   if (cell.replace) {
@@ -234,7 +235,7 @@ void Queue::fail(std::size_t i, const std::string& reason) {
   ++outcome_.failed;
   ++done_;
   try {
-    write_file(cells_[i].folder + "/" + kFailureFile, reason);
+    write_text(cells_[i].folder + "/" + kFailureFile, reason);
   } catch (const std::exception&) {
     // It is said all the same.
   }

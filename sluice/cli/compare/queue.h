@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/cli/compare/run_record.h"
+#include "sluice/report/run_record.h"
 
 // Runs the cells of a comparison.
 

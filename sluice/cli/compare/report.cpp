@@ -8,6 +8,7 @@
 #include "sluice/cli/compare/methods.h"
 #include "sluice/cli/compare/plots.h"
 #include "sluice/cli/shared/table.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
@@ -179,12 +180,6 @@ std::optional<double> resolve(const Target& target, const ScoreKind& kind,
   return std::nullopt;
 }
 
-std::string state_of(const RunRecord& run) {
-  if (run.finished) return "finished";
-  if (!run.failure.empty()) return "failed";
-  return run.begun ? "unfinished" : "not begun";
-}
-
 Json describe_run(const Cell& cell, const RunRecord& run, const ScoreKind& kind,
                   const std::optional<double>& target) {
   Json json = {{"method", cell.method},
@@ -325,14 +320,14 @@ void write_report(const std::string& folder, const Report& report,
                     {"rows", report.rows},
                     {"runs", report.runs},
                     {"notes", report.notes}};
-  write_file(folder + "/table.txt", print_report(report));
-  write_file(folder + "/table.md", markdown);
-  write_file(folder + "/table.csv",
+  write_text(folder + "/table.txt", print_report(report));
+  write_text(folder + "/table.md", markdown);
+  write_text(folder + "/table.csv",
              print_rows(without_nulls(report.rows), {}, Format::kCsv));
-  write_file(folder + "/table.json",
+  write_text(folder + "/table.json",
              all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   for (const auto& [name, picture] : make_plots(cells, runs)) {
-    write_file(folder + "/" + name, picture);
+    write_text(folder + "/" + name, picture);
   }
 }
 

@@ -1,13 +1,10 @@
-#include "sluice/cli/compare/run_record.h"
+#include "sluice/report/run_record.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <limits>
-#include <sstream>
+#include <set>
 
-#include "sluice/cli/bench/bench.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
 #include "sluice/core/json_check.h"
@@ -17,6 +14,14 @@ namespace sluice {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<long>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  if (values.size() % 2 == 1) return *middle;
+  return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
 
 // Adds up what the windows of steps say.
 class Reader {
@@ -34,8 +39,12 @@ class Reader {
 
   void finish() {
     // The first window warms up.
-    if (step_times_.size() > 1) step_times_.erase(step_times_.begin());
+    if (step_times_.size() > 1) {
+      step_times_.erase(step_times_.begin());
+      exposed_.erase(exposed_.begin());
+    }
     run_.step_s = median(step_times_);
+    run_.exposed_share = run_.step_s > 0 ? median(exposed_) / run_.step_s : 0;
     run_.bytes_per_step = steps_ > 0 ? bytes_ / steps_ : 0;
     run_.density = steps_ > 0 ? density_ / steps_ : 0;
     run_.k_hat_over_k = steps_ > 0 ? k_hat_ / steps_ : 0;
@@ -48,15 +57,27 @@ class Reader {
     const double count = step - steps_;
     if (count <= 0) return;
     steps_ = step;
-    last_step_s_ = line.step_s;
+    last_step_s_ = step_time(line, count);
+    exposed_.push_back(line.exposed_s);
+    run_.skipped += line.skipped;
     step_times_.push_back(last_step_s_);
     seconds_ += count * last_step_s_;
     bytes_ += count * line.bytes_per_step;
     density_ += count * line.density;
     k_hat_ += count * line.k_hat_over_k;
+    run_.windows.push_back({step, seconds_, line.density, line.target_density,
+                            line.k_hat_over_k, line.bytes_per_step,
+                            last_step_s_, line.exposed_s, line.select_s,
+                            line.wire_s});
     if (std::isfinite(line.loss)) {
       run_.losses.push_back({step, seconds_, line.loss});
     }
+  }
+  // Where a line does not say, by the clock.
+  double step_time(const MetricsLine& line, double count) {
+    const double since = line.time_s - last_time_s_;
+    last_time_s_ = line.time_s;
+    return line.step_s > 0 ? line.step_s : std::max(0.0, since) / count;
   }
   // It may stand between two windows.
   void read_evaluation(const MetricsLine& line) {
@@ -74,8 +95,50 @@ class Reader {
   double bytes_ = 0;
   double density_ = 0;
   double k_hat_ = 0;
+  double last_time_s_ = 0;
   std::vector<double> step_times_;
+  std::vector<double> exposed_;
 };
+
+std::string list(const std::set<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) {
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text;
+}
+
+void note_missing(RunRecord& run, const MetricsReading& metrics) {
+  const auto note = [&](const std::string& text) { run.notes.push_back(text); };
+  if (!run.begun) {
+    note("config.json is missing or cannot be read: settings are unknown");
+  }
+  if (metrics.lines.empty()) {
+    note("metrics.jsonl has no lines yet: there are no curves");
+  }
+  if (metrics.unreadable > 0) {
+    note(concat(metrics.unreadable, " of ",
+                metrics.unreadable + metrics.lines.size(),
+                " lines of metrics.jsonl cannot be read (half written, or not "
+                "metrics) and are left out"));
+  }
+  if (!metrics.unknown.empty()) {
+    note(
+        "metrics.jsonl has keys that this version does not know, which are "
+        "left out: " +
+        list(metrics.unknown));
+  }
+  if (!metrics.missing.empty()) {
+    note("metrics.jsonl is of another version: some lines lack " +
+         list(metrics.missing));
+  }
+  if (!run.summary.is_object()) {
+    note("summary.json is missing: the run goes on, or ended before its end");
+  }
+  if (!metrics.lines.empty() && run.evaluations.empty()) {
+    note("nothing was evaluated (--eval-every): there is no score");
+  }
+}
 
 }  // namespace
 
@@ -111,15 +174,24 @@ RunRecord read_run(const std::string& folder) {
   run.failure = read_file_or_nothing(folder + "/" + kFailureFile);
   run.config = read_json_or_nothing(folder + "/config.json");
   run.begun = run.config.is_object();
-  const Json summary = read_json_or_nothing(folder + "/summary.json");
-  run.finished = run.begun && summary.is_object() &&
-                 summary.contains("stopped") && summary["stopped"] == false;
+  run.summary = read_json_or_nothing(folder + "/summary.json");
+  run.finished = run.begun && run.summary.is_object() &&
+                 run.summary.value("stopped", Json()) == false;
+  const MetricsReading metrics = read_all_of_metrics(folder + "/metrics.jsonl");
   Reader reader(run);
-  for (const MetricsLine& line : read_metrics(folder + "/metrics.jsonl")) {
-    reader.read(line);
-  }
+  for (const MetricsLine& line : metrics.lines) reader.read(line);
   reader.finish();
+  note_missing(run, metrics);
   return run;
+}
+
+std::string state_of(const RunRecord& run) {
+  if (run.finished) return "finished";
+  if (!run.failure.empty()) return "failed";
+  if (run.summary.is_object() && run.summary.value("stopped", Json()) == true) {
+    return "stopped";
+  }
+  return run.begun ? "unfinished" : "not begun";
 }
 
 std::string config_difference(const Json& run, const Json& wanted,
@@ -135,19 +207,13 @@ std::string config_difference(const Json& run, const Json& wanted,
   return {};
 }
 
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::trunc);
-  file << text;
-  file.close();
-  if (!file) {
-    throw std::runtime_error(concat(
-        "[compare] '", path, "' must be writable: ", std::strerror(errno)));
-  }
-}
-
 std::string read_file_or_nothing(const std::string& path) {
   if (!why_no_file(path).empty()) return {};
-  return read_text_file("compare", path);
+  try {
+    return read_text_file("report", path);
+  } catch (const std::exception&) {
+    return {};
+  }
 }
 
 }  // namespace sluice

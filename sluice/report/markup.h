@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+// Text inside of HTML and SVG.
+
+namespace sluice {
+
+// With everything replaced that means something in text or between quotes;
+// control characters, which XML does not know, and bytes that are no UTF-8
+// become "?".
+std::string escape_markup(std::string_view text);
+
+// At most so many characters, with an ellipsis for what is left out.
+std::string shorten(std::string_view text, std::size_t most);
+
+// Characters, not bytes.
+std::size_t text_length(std::string_view text);
+
+}  // namespace sluice

@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The colours of methods: the same in C++ and in Python, to be seen on both papers, and told apart by all.
+
+Run as: python3 tests/report/palette_test.py PATH_TO_sluice_find_colours [unittest options]
+"""
+
+import itertools
+import math
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from accuracy_plot import PALETTE, assign, find_colour  # noqa: E402
+
+FIND_COLOURS = sys.argv.pop(1)
+# By Machado et al. 2009, for full deuteranopia and protanopia, on linear RGB.
+SIGHT = {
+    "all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "no green": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
+    "no red": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+}
+METHODS = [
+    *["dense", "none", "ddp", "dense-bf16", "bf16-own", "fp16", "topk", "topk@0.01", "topk:threads=2", "topk-naive@0.01"],
+    *["adtopk", "adtopk 1 %", "adtopk-interleaved", "adtopk-threshold", "attach-adtopk@0.01", "attach-none"],
+    *["attach-bf16", "sidco-e", "sidco-gp", "sidco-p", "dgc", "dgc+residual", "gaussiank", "redsync-quantized"],
+    *["randomk", "threshold", "tile", "gtopk", "gtopk-tree", "oktopk", "balanced", "powersgd-4", "batched-4"],
+    *["postlocal-4", "sparcml-rd", "cltk", "mine", "topkk", "densely", "", "attach-", "<topk>"],
+]
+
+
+def linear(colour):
+    shares = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [s / 12.92 if s <= 0.04045 else ((s + 0.055) / 1.055) ** 2.4 for s in shares]
+
+
+def contrast(a, b):
+    """As WCAG has it, from 1 to 21."""
+    low, high = sorted(sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear(x))) for x in (a, b))
+    return (high + 0.05) / (low + 0.05)
+
+
+def oklab(rgb, sight):
+    seen = [max(0, sum(w * c for w, c in zip(row, rgb))) for row in sight]
+    roots = [sum(w * c for w, c in zip(row, seen)) ** (1 / 3) for row in (
+        (0.4122214708, 0.5363325363, 0.0514459929),
+        (0.2119034982, 0.6806995451, 0.1073969566),
+        (0.0883024619, 0.2817188376, 0.6299787005))]
+    return [sum(w * c for w, c in zip(row, roots)) for row in (
+        (0.2104542553, 0.793617785, -0.0040720468),
+        (1.9779984951, -2.428592205, 0.4505937099),
+        (0.0259040371, 0.7827717662, -0.808675766))]
+
+
+class Colours(unittest.TestCase):
+    def test_are_the_same_in_both_languages(self):
+        done = subprocess.run([FIND_COLOURS, *METHODS], stdout=subprocess.PIPE, text=True, check=True)
+        theirs = [None if line == "-1" else int(line) for line in done.stdout.split()]
+        self.assertEqual(dict(zip(METHODS, theirs)), {name: find_colour(name) for name in METHODS})
+        self.assertEqual(find_colour("sidco-e"), find_colour("sidco-p"))
+        self.assertIsNone(find_colour("topkk"))
+
+    def test_can_be_read_on_both_papers(self):
+        for paper in (0, 1):
+            for name in ("ink", "muted"):
+                self.assertGreaterEqual(contrast(PALETTE[name][paper], PALETTE["paper"][paper]), 4.5, name)
+            for entry in PALETTE["colours"]:
+                self.assertGreaterEqual(contrast(entry["colour"][paper], PALETTE["paper"][paper]), 3, entry)
+
+    def test_differ_for_the_colour_blind(self):
+        for paper in (0, 1):
+            for (a, b), (name, sight) in itertools.product(itertools.combinations(PALETTE["colours"], 2), SIGHT.items()):
+                apart = math.dist(*(oklab(linear(x["colour"][paper]), sight) for x in (a, b)))
+                self.assertGreater(apart, 0.03, f"{a} and {b} with {name}")
+
+    def test_others_get_what_is_left(self):
+        colours = assign(["mine", "dense", "yours"])
+        self.assertEqual(len(set(colours)), 3)
+        self.assertEqual(colours[1], find_colour("dense"))
+
+
+if __name__ == "__main__":
+    unittest.main()
