@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -53,6 +54,15 @@ std::optional<MetricsLine> metrics_line_from_json(std::string_view text);
 
 // All lines of a file, but for those that are none; empty if it is not there.
 std::vector<MetricsLine> read_metrics(const std::string& path);
+
+// The same, with what did not become part of the lines.
+struct MetricsReading {
+  std::vector<MetricsLine> lines;
+  std::size_t unreadable = 0;     // lines that are none
+  std::set<std::string> unknown;  // keys that this version does not know
+  std::set<std::string> missing;  // keys that some lines should have
+};
+MetricsReading read_all_of_metrics(const std::string& path);
 // Removes the lines of later steps from a file, if it is there. Throws
 // std::runtime_error.
 void forget_metrics_after(const std::string& path, std::uint64_t step);
