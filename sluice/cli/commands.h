@@ -36,6 +36,7 @@ void add_study(CLI::App& app);
 void add_study_gradients(CLI::App& study);
 void add_study_convergence(CLI::App& study);
 void add_study_costs(CLI::App& study);
+void add_report(CLI::App& app);
 // `sluice data`: the parent of these.
 void add_data(CLI::App& app);
 void add_data_vocab(CLI::App& data);

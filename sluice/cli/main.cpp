@@ -91,6 +91,7 @@ int main(int argc, char** argv) {
   sluice::add_export(app);
   sluice::add_compare(app);
   sluice::add_study(app);
+  sluice::add_report(app);
   sluice::add_data(app);
   app.footer("`sluice help COMMAND` has the options of a command");
   // The last word first, as CLI11 wants them.

@@ -51,6 +51,7 @@ Scale::Scale(std::vector<double> values, const Axis& axis, double length)
     : log_(axis.log), length_(length) {
   std::erase_if(values, [&](double v) { return !shows(v, axis); });
   if (values.empty()) values = {1, 2};
+  if (axis.from_zero && !log_) values.push_back(0);
   std::sort(values.begin(), values.end());
   const auto at = [&](double share) {
     return values[static_cast<std::size_t>(
@@ -59,9 +60,10 @@ Scale::Scale(std::vector<double> values, const Axis& axis, double length)
   low_ = at(axis.cut_low);
   high_ = at(1 - axis.cut_high);
   if (log_) {
-    if (high_ / low_ < 1.001) {
-      low_ /= 2;
-      high_ *= 2;
+    // What hardly changes should look so.
+    if (high_ / low_ < 1.5) {
+      low_ /= 1.3;
+      high_ *= 1.3;
     }
     const double room = std::pow(high_ / low_, 0.04);
     low_ /= room;

@@ -14,6 +14,7 @@ struct Axis {
   // do not make the rest small.
   double cut_low = 0;
   double cut_high = 0;
+  bool from_zero = false;  // 0 is part of it, whatever the values
 };
 
 // Whether a value has a place on the axis.

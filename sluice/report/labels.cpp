@@ -15,11 +15,11 @@ constexpr double kRow = 14;
 constexpr double kNear = 12;  // ends so close are at one place
 
 // The line as points so close that a label cannot slip between them.
-std::vector<Point> fine_points(const Line& line) {
-  std::vector<Point> fine;
+std::vector<PlotPoint> fine_points(const PlotLine& line) {
+  std::vector<PlotPoint> fine;
   for (std::size_t i = 0; i < line.points.size(); ++i) {
-    const Point& b = line.points[i];
-    const Point& a = i == 0 ? b : line.points[i - 1];
+    const PlotPoint& b = line.points[i];
+    const PlotPoint& a = i == 0 ? b : line.points[i - 1];
     const double length = std::hypot(b.x - a.x, b.y - a.y);
     const int steps = std::clamp(static_cast<int>(length / 4), 1, 1000);
     for (int s = 1; s <= steps; ++s) {
@@ -30,7 +30,7 @@ std::vector<Point> fine_points(const Line& line) {
   return fine;
 }
 
-Box box_of(const Placed& placed, double width) {
+PlotBox box_of(const Placed& placed, double width) {
   const double left = placed.anchor == std::string("start")
                           ? placed.at.x
                           : placed.at.x - width / 2;
@@ -38,15 +38,15 @@ Box box_of(const Placed& placed, double width) {
 }
 
 // In the order in which they are liked.
-std::vector<Placed> candidates(const Line& line) {
+std::vector<Placed> candidates(const PlotLine& line) {
   std::vector<Placed> all;
-  const Point end = line.points.back();
+  const PlotPoint end = line.points.back();
   for (const double away : {0, 8, -8, 14, -14}) {
     all.push_back({{end.x + kBeside, end.y + kBelow + away}, "start"});
   }
   const std::size_t n = line.points.size();
   for (const double share : {0.85, 0.7, 0.5, 0.3}) {
-    const Point at = line.points[static_cast<std::size_t>(
+    const PlotPoint at = line.points[static_cast<std::size_t>(
         share * static_cast<double>(n - 1))];
     for (const double away : {-7.0, 15.0}) {
       all.push_back({{at.x, at.y + away}, "middle"});
@@ -61,15 +61,16 @@ double width_of(const std::string& label) {
 
 class Placer {
  public:
-  Placer(const std::vector<Line>& lines, const Box& room) : room_(room) {
-    for (const Line& line : lines) fine_.push_back(fine_points(line));
+  Placer(const std::vector<PlotLine>& lines, const PlotBox& room)
+      : room_(room) {
+    for (const PlotLine& line : lines) fine_.push_back(fine_points(line));
   }
 
   // The first candidate that is free.
-  std::optional<Placed> place(const Line& line,
+  std::optional<Placed> place(const PlotLine& line,
                               const std::vector<Placed>& wanted) {
     for (const Placed& candidate : wanted) {
-      const Box box = box_of(candidate, width_of(line.label));
+      const PlotBox box = box_of(candidate, width_of(line.label));
       if (!is_free(box)) continue;
       taken_.push_back(box);
       return candidate;
@@ -78,33 +79,33 @@ class Placer {
   }
 
  private:
-  bool is_free(const Box& box) const {
+  bool is_free(const PlotBox& box) const {
     if (box.left < room_.left || box.right > room_.right ||
         box.top < room_.top || box.bottom > room_.bottom) {
       return false;
     }
-    const auto meets = [&](const Box& other) { return box.meets(other); };
+    const auto meets = [&](const PlotBox& other) { return box.meets(other); };
     if (std::any_of(taken_.begin(), taken_.end(), meets)) return false;
     return std::none_of(fine_.begin(), fine_.end(), [&](const auto& points) {
       return std::any_of(points.begin(), points.end(),
-                         [&](const Point& p) { return box.has(p); });
+                         [&](const PlotPoint& p) { return box.has(p); });
     });
   }
 
-  Box room_;
-  std::vector<std::vector<Point>> fine_;
-  std::vector<Box> taken_;
+  PlotBox room_;
+  std::vector<std::vector<PlotPoint>> fine_;
+  std::vector<PlotBox> taken_;
 };
 
-bool wants_label(const Line& line) {
+bool wants_label(const PlotLine& line) {
   return !line.label.empty() && !line.points.empty();
 }
 
 // Lines that end at the right side by side, from the top: their labels keep
 // that order, or nobody could tell whose is whose.
-std::vector<std::size_t> ends_at_right(const std::vector<Line>& lines) {
+std::vector<std::size_t> ends_at_right(const std::vector<PlotLine>& lines) {
   double right = 0;
-  for (const Line& line : lines) {
+  for (const PlotLine& line : lines) {
     if (wants_label(line)) right = std::max(right, line.points.back().x);
   }
   std::vector<std::size_t> group;
@@ -122,9 +123,9 @@ std::vector<std::size_t> ends_at_right(const std::vector<Line>& lines) {
 
 // Heights of base lines that are at least a row apart and as near to where the
 // lines end as that allows; outside of `room` if there are too many.
-std::vector<double> stack(const std::vector<Line>& lines,
+std::vector<double> stack(const std::vector<PlotLine>& lines,
                           const std::vector<std::size_t>& group,
-                          const Box& room) {
+                          const PlotBox& room) {
   std::vector<double> heights;
   for (const std::size_t i : group) {
     double y = std::max(lines[i].points.back().y + kBelow, room.top + kAbove);
@@ -141,8 +142,8 @@ std::vector<double> stack(const std::vector<Line>& lines,
 
 }  // namespace
 
-std::vector<std::optional<Placed>> place_labels(const std::vector<Line>& lines,
-                                                const Box& room) {
+std::vector<std::optional<Placed>> place_labels(
+    const std::vector<PlotLine>& lines, const PlotBox& room) {
   Placer placer(lines, room);
   std::vector<std::optional<Placed>> placed(lines.size());
   const std::vector<std::size_t> group = ends_at_right(lines);
@@ -152,7 +153,7 @@ std::vector<std::optional<Placed>> place_labels(const std::vector<Line>& lines,
     right = std::max(right, lines[i].points.back().x);
   }
   for (std::size_t g = 0; g < group.size(); ++g) {
-    const Line& line = lines[group[g]];
+    const PlotLine& line = lines[group[g]];
     placed[group[g]] =
         placer.place(line, {{{right + kBeside, heights[g]}, "start"}});
   }

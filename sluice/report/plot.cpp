@@ -93,13 +93,38 @@ std::string axis_label(const Axis& axis) {
   return axis.label + (axis.log ? " (log)" : "");
 }
 
+double width_of(const std::string& name) {
+  return kLetterWidth *
+         static_cast<double>(text_length(shorten(name, kLongestName)));
+}
+
+// Room to the right of a panel, for names.
+double room_beside(const Picture& p, const std::vector<Look>& looks) {
+  double room = 14;
+  for (const Look& look : looks) {
+    if (look.grey || looks.size() < 2) continue;
+    room = std::clamp(width_of(look.name) + 14, room, kMostLabel);
+  }
+  if (p.mark) room = std::clamp(width_of(p.mark->label) + 14, room, kMostLabel);
+  return room;
+}
+
+Picture fitted(Picture p, double beside) {
+  if (p.width <= 0) return p;
+  const auto columns = static_cast<double>(
+      std::clamp<std::size_t>(p.panels.size(), 1, p.columns));
+  p.panel_width = std::max(80.0, (p.width - kLeft - 2) / columns - beside);
+  return p;
+}
+
 class Drawing {
  public:
   explicit Drawing(const Picture& picture)
-      : p_(picture),
-        x_(all_values(picture, &Curve::x), picture.x, picture.panel_width),
-        y_(y_values(picture), picture.y, picture.panel_height),
-        looks_(looks_of(picture.panels)) {}
+      : looks_(looks_of(picture.panels)),
+        beside_(room_beside(picture, looks_)),
+        p_(fitted(picture, beside_)),
+        x_(all_values(p_, &Curve::x), p_.x, p_.panel_width),
+        y_(y_values(p_), p_.y, p_.panel_height) {}
 
   std::string draw();
 
@@ -130,8 +155,8 @@ class Drawing {
     return *std::find_if(looks_.begin(), looks_.end(),
                          [&](const Look& l) { return l.name == name; });
   }
-  std::vector<Point> points_of(const Curve& curve) const;
-  std::vector<Line> lines_of(const Panel& panel);
+  std::vector<PlotPoint> points_of(const Curve& curve) const;
+  std::vector<PlotLine> lines_of(const Panel& panel);
   void place_names();
   Layout lay_out();
   void begin(const Layout& at);
@@ -143,18 +168,18 @@ class Drawing {
   double legend(double left, double top, double right, bool draw);
   void draw_key(const Look& look, double x, double y);
 
-  const Picture& p_;
+  std::vector<Look> looks_;
+  double beside_;
+  Picture p_;
   Scale x_;
   Scale y_;
-  std::vector<Look> looks_;
   std::vector<std::vector<std::optional<Placed>>> labels_;  // by curve
   bool needs_legend_ = false;  // a name has no place beside its line
-  double beside_ = 14;         // room to the right of a panel
   std::string out_;
 };
 
-std::vector<Point> Drawing::points_of(const Curve& curve) const {
-  std::vector<Point> points;
+std::vector<PlotPoint> Drawing::points_of(const Curve& curve) const {
+  std::vector<PlotPoint> points;
   for (std::size_t i = 0; i < std::min(curve.x.size(), curve.y.size()); ++i) {
     if (!shows(curve.x[i], p_.x) || !shows(curve.y[i], p_.y)) continue;
     points.push_back({x_(curve.x[i]), p_.panel_height - y_(curve.y[i])});
@@ -162,29 +187,22 @@ std::vector<Point> Drawing::points_of(const Curve& curve) const {
   return points;
 }
 
-std::vector<Line> Drawing::lines_of(const Panel& panel) {
-  std::vector<Line> lines;
+std::vector<PlotLine> Drawing::lines_of(const Panel& panel) {
+  std::vector<PlotLine> lines;
   for (const Curve& c : panel.curves) {
     const bool named = !look_of(c.name).grey && looks_.size() > 1;
     lines.push_back({points_of(c), named ? shorten(c.name, kLongestName) : ""});
   }
-  // Nor may a name lie on the mark, which wants none itself.
+  // The last one, if there is a mark.
   if (p_.mark && shows(p_.mark->y, p_.y)) {
     const double y = p_.panel_height - y_(p_.mark->y);
-    lines.push_back({{{0, y}, {p_.panel_width, y}}, ""});
+    lines.push_back({{{0, y}, {p_.panel_width, y}}, p_.mark->label});
   }
   return lines;
 }
 
 void Drawing::place_names() {
-  for (const Look& look : looks_) {
-    if (look.grey || looks_.size() < 2) continue;
-    const double width =
-        kLetterWidth *
-        static_cast<double>(text_length(shorten(look.name, kLongestName)));
-    beside_ = std::clamp(width + 14, beside_, kMostLabel);
-  }
-  const Box room{2, 2, p_.panel_width + beside_, p_.panel_height + 4};
+  const PlotBox room{2, 2, p_.panel_width + beside_, p_.panel_height + 4};
   for (const Panel& panel : p_.panels) {
     labels_.push_back(place_labels(lines_of(panel), room));
     for (std::size_t i = 0; i < panel.curves.size(); ++i) {
@@ -224,7 +242,7 @@ void Drawing::draw_axes(double left, double top, bool first) {
 }
 
 void Drawing::draw_curve(const Curve& curve) {
-  const std::vector<Point> points = points_of(curve);
+  const std::vector<PlotPoint> points = points_of(curve);
   if (points.empty()) return;
   const Look& look = look_of(curve.name);
   const std::string title = escape_markup(curve.name);
@@ -236,7 +254,8 @@ void Drawing::draw_curve(const Curve& curve) {
     return;
   }
   std::string path;
-  for (const Point& p : points) path += fmt::format("{:.1f},{:.1f} ", p.x, p.y);
+  for (const PlotPoint& p : points)
+    path += fmt::format("{:.1f},{:.1f} ", p.x, p.y);
   path.pop_back();
   out_ += fmt::format(
       "<polyline fill=\"none\" stroke=\"currentColor\" stroke-width=\"{}\" "
@@ -251,7 +270,6 @@ void Drawing::draw_mark() {
                                         Palette::standard().muted().light);
   const double y = p_.panel_height - y_(p_.mark->y);
   line(0, y, p_.panel_width, y, muted + " stroke-dasharray=\"3 4\"");
-  text(5, y - 5, "start", muted + " font-size=\"11\"", p_.mark->label);
 }
 
 void Drawing::draw_names(std::size_t i) {
@@ -264,6 +282,14 @@ void Drawing::draw_names(std::size_t i) {
          colour_of(look) + " font-weight=\"600\"",
          shorten(look.name, kLongestName));
   }
+  if (labels_[i].size() == panel.curves.size() || p_.mark->label.empty())
+    return;
+  const std::string muted = fmt::format("class=\"muted\" color=\"{}\"",
+                                        Palette::standard().muted().light);
+  const double y = p_.panel_height - y_(p_.mark->y);
+  // Where everything else is full, on the line.
+  const Placed at = labels_[i].back().value_or(Placed{{5, y - 5}, "start"});
+  text(at.at.x, at.at.y, at.anchor, muted, p_.mark->label);
 }
 
 void Drawing::draw_panel(std::size_t i, double left, double top, bool first) {

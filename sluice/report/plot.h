@@ -39,6 +39,9 @@ struct Picture {
   double panel_width = 460;
   double panel_height = 320;
   std::size_t columns = 3;  // panels in a row
+  // Of the whole picture, where panels have what is left of it; 0: they have
+  // panel_width.
+  double width = 0;
   // As part of a page: without title, subtitle, paper and dark colours, which
   // the page has.
   bool in_page = false;

@@ -23,6 +23,30 @@ double median(std::vector<double> values) {
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
+// Far above anything that is measured. A number beyond it is none, and would
+// make the others disappear.
+constexpr double kMost = 1e15;
+
+bool is_sane(double value) { return std::abs(value) < kMost; }
+
+// Takes such numbers out of a line; says whether there were any.
+bool clean(MetricsLine& line) {
+  const MetricsLine usual;
+  bool dirty = false;
+  const auto reset = [&](double MetricsLine::*value) {
+    // A loss may be none.
+    if (is_sane(line.*value) || std::isnan(line.*value)) return;
+    line.*value = usual.*value;
+    dirty = true;
+  };
+  reset(&MetricsLine::time_s);
+  for (const MetricsField& field : metrics_fields(line.kind)) {
+    reset(field.value);
+  }
+  const auto bad = [](const NamedScore& s) { return !is_sane(s.value); };
+  return std::erase_if(line.scores, bad) > 0 || dirty;
+}
+
 // Adds up what the windows of steps say.
 class Reader {
  public:
@@ -179,9 +203,16 @@ RunRecord read_run(const std::string& folder) {
                  run.summary.value("stopped", Json()) == false;
   const MetricsReading metrics = read_all_of_metrics(folder + "/metrics.jsonl");
   Reader reader(run);
-  for (const MetricsLine& line : metrics.lines) reader.read(line);
+  bool strange = false;
+  for (MetricsLine line : metrics.lines) {
+    strange = clean(line) || strange;
+    reader.read(line);
+  }
   reader.finish();
   note_missing(run, metrics);
+  if (strange) {
+    run.notes.push_back("metrics.jsonl has numbers beyond 1e15: left out");
+  }
   return run;
 }
 

@@ -101,24 +101,24 @@ TEST(Plot, SurvivesNumbersOfAnySize) {
 TEST(Labels, CoverNothing) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> any(0, 300);
-  const Box room{0, 0, 400, 310};
+  const PlotBox room{0, 0, 400, 310};
   std::size_t placed = 0;
   for (int round = 0; round < 50; ++round) {
-    std::vector<Line> lines;
+    std::vector<PlotLine> lines;
     for (int i = 0; i < 7; ++i) {
       lines.push_back({{{0, any(random)}, {any(random), any(random)}}, "name"});
     }
     const auto places = place_labels(lines, room);
-    std::vector<Box> boxes;
+    std::vector<PlotBox> boxes;
     for (const auto& place : places) {
       if (!place) continue;
       ++placed;
       const double width = 4 * kLetterWidth;
       const bool middle = std::string(place->anchor) == "middle";
       const double left = place->at.x - (middle ? width / 2 : 0);
-      const Box box{left, place->at.y - 9, left + width, place->at.y + 3};
-      for (const Box& other : boxes) EXPECT_FALSE(box.meets(other));
-      for (const Line& line : lines) {
+      const PlotBox box{left, place->at.y - 9, left + width, place->at.y + 3};
+      for (const PlotBox& other : boxes) EXPECT_FALSE(box.meets(other));
+      for (const PlotLine& line : lines) {
         EXPECT_FALSE(box.has(line.points[0]) || box.has(line.points[1]));
       }
       boxes.push_back(box);
@@ -128,7 +128,7 @@ TEST(Labels, CoverNothing) {
 }
 
 TEST(Labels, KeepTheOrderOfLinesThatEndTogether) {
-  std::vector<Line> lines;
+  std::vector<PlotLine> lines;
   for (const double y : {52.0, 50.0, 51.0}) {
     lines.push_back({{{0, 0}, {300, y}}, "name"});
   }

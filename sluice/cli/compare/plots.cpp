@@ -6,59 +6,10 @@
 #include <map>
 #include <set>
 
-#include "sluice/report/plot.h"
+#include "sluice/report/curves.h"
 
 namespace sluice {
 namespace {
-
-// What one run draws.
-using Points = Curve (*)(const RunRecord& run);
-
-Curve loss_by_step(const RunRecord& run) {
-  Curve curve;
-  for (const auto& p : run.losses) {
-    curve.x.push_back(p.step);
-    curve.y.push_back(p.loss);
-  }
-  return curve;
-}
-
-Curve loss_by_time(const RunRecord& run) {
-  Curve curve;
-  for (const auto& p : run.losses) {
-    curve.x.push_back(p.seconds);
-    curve.y.push_back(p.loss);
-  }
-  return curve;
-}
-
-Curve score_by_time(const RunRecord& run) {
-  Curve curve;
-  for (const auto& p : run.evaluations) {
-    curve.x.push_back(p.seconds);
-    curve.y.push_back(run.kind->shown(p.score));
-  }
-  return curve;
-}
-
-// Point by point, as far as all of them go.
-Curve mean_of(const std::vector<Curve>& curves) {
-  Curve mean;
-  std::size_t count = curves[0].x.size();
-  for (const Curve& c : curves) count = std::min(count, c.x.size());
-  const auto n = static_cast<double>(curves.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    double x = 0;
-    double y = 0;
-    for (const Curve& c : curves) {
-      x += c.x[i];
-      y += c.y[i];
-    }
-    mean.x.push_back(x / n);
-    mean.y.push_back(y / n);
-  }
-  return mean;
-}
 
 std::vector<double> densities_of(const std::vector<Cell>& cells) {
   std::vector<double> densities;
@@ -90,20 +41,6 @@ Panel make_panel(const std::vector<Cell>& cells,
     panel.curves.push_back(curve);
   }
   return panel;
-}
-
-// Runs that take much longer than others would squeeze these to the left.
-bool times_differ(const std::vector<Panel>& panels) {
-  double shortest = 0;
-  double longest = 0;
-  for (const Panel& panel : panels) {
-    for (const Curve& c : panel.curves) {
-      if (c.x.empty()) continue;
-      shortest = shortest == 0 ? c.x.back() : std::min(shortest, c.x.back());
-      longest = std::max(longest, c.x.back());
-    }
-  }
-  return longest > 5 * shortest;
 }
 
 // "4 workers of batch 64, network 50us,1Gbit, mean of 3 seeds".
@@ -153,7 +90,7 @@ std::vector<std::pair<std::string, std::string>> make_plots(
   };
   const Axis loss = {.label = "training loss", .log = true};
   const Axis time = {.label = "seconds in training steps",
-                     .log = times_differ(by_time)};
+                     .log = ends_differ(by_time)};
   const Axis score = {.label = "test " + label + (kind.percent ? ", %" : ""),
                       .log = !kind.percent,
                       .cut_low = kind.up ? 0.03 : 0};

@@ -39,8 +39,10 @@ std::span<const BuildPart> build_parts() {
   return parts;
 }
 
+std::string program_version() { return SLUICE_VERSION; }
+
 std::string version_text() {
-  std::string text = "sluice " SLUICE_VERSION;
+  std::string text = "sluice " + program_version();
   for (const BuildPart& part : build_parts()) {
     text += fmt::format("\n  {:<10} {}", part.name, part.what);
   }

@@ -14,6 +14,8 @@ struct BuildPart {
 
 std::span<const BuildPart> build_parts();
 
+std::string program_version();
+
 // For --version.
 std::string version_text();
 
