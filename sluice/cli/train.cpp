@@ -1,3 +1,4 @@
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
@@ -6,11 +7,13 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/report/live.h"
 #include "sluice/cli/shared/build_info.h"
 #include "sluice/cli/shared/kinds.h"
 #include "sluice/cli/shared/launch.h"
@@ -22,6 +25,7 @@
 #include "sluice/core/input_file.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/line_writer.h"
+#include "sluice/run/machine.h"
 #include "sluice/run/metrics_file.h"
 #include "sluice/run/ranks.h"
 #include "sluice/torch/train/trainer.h"
@@ -108,6 +112,7 @@ struct Options {
   bool json = false;
   bool check = false;
   bool print_config = false;
+  std::string report = "end";
   LaunchOptions launch;
 };
 
@@ -249,19 +254,53 @@ std::string describe(const TrainSummary& s) {
   return text;
 }
 
+// What runs, for who reads of it later.
+std::string about_this() {
+  Json about = {{"started", fmt::format("{:%Y-%m-%d %H:%M:%S} UTC",
+                                        fmt::gmtime(std::time(nullptr)))},
+                {"host", host_name()},
+                {"processor", processor_name()},
+                {"cores", std::thread::hardware_concurrency()},
+                {"sluice", program_version()}};
+  for (const BuildPart& part : build_parts()) about[part.name] = part.what;
+  return about.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+// The page of the run: at its end, and before if it is to be live.
+void write_page(const Options& o, const std::string& folder,
+                Communicator& comm) {
+  if (parse_report_mode("train", o.report) == ReportMode::kOff) return;
+  std::string problem;
+  comm.work_alone("writing report.html", std::chrono::minutes(1),
+                  [&] { problem = write_report_page(folder, ""); });
+  if (problem.empty()) return;
+  fmt::print(stderr, "[train] the run is whole, but has no report.html: {}\n",
+             problem);
+}
+
 void train(const Options& o, const TrainConfig& config, Communicator& comm) {
   const std::string note = recipe_note(config);
   if (comm.rank() == 0 && !note.empty()) {
     fmt::print(stderr, "[train] note: {}\n", note);
   }
   TrainSummary summary;
+  std::unique_ptr<LiveReport> live;
+  TrainOptions options = train_options(o, config);
+  options.about = about_this();
+  if (parse_report_mode("train", o.report) == ReportMode::kLive) {
+    options.began = [&](const std::string& folder) {
+      live = std::make_unique<LiveReport>(folder, "");
+    };
+  }
   try {
-    summary = run_training(config, train_options(o, config), comm);
+    summary = run_training(config, options, comm);
   } catch (const AgreedError& e) {
     if (comm.rank() == e.speaker()) throw;
     throw SpokenFor(e.what());
   }
   if (comm.rank() != 0) return;
+  live.reset();
+  write_page(o, summary.folder, comm);
   comm.work_alone("writing to standard output", std::chrono::minutes(1), [&] {
     put_out(o.json ? to_json(summary) : describe(summary));
   });
@@ -344,6 +383,11 @@ void add_train(CLI::App& app) {
                     "Check the configuration and the data, then end");
   command->add_flag("--print-config", o->print_config,
                     "Print the configuration as JSON, for --config, then end");
+  command
+      ->add_option("--report", o->report,
+                   "When report.html is written into the run folder: at the "
+                   "end, again and again while it runs (live), or never (off)")
+      ->capture_default_str();
   add_launch_options(*command, o->launch);
   add_recovery_options(*command, o->launch);
   // The last one wins, so that scripts can append.
@@ -354,6 +398,7 @@ void add_train(CLI::App& app) {
     o->resumes = resume->count() > 0;
     const TrainConfig config = configure(*command, *o);
     train_options(*o, config);
+    parse_report_mode("train", o->report);
     // A configuration may be printed where its data are not.
     if (o->check || !o->print_config) check_training(config);
     if (o->print_config) fmt::print("{}", to_json(config));

@@ -27,7 +27,8 @@ std::string default_folder(const TrainConfig& config) {
 void remove_run(const std::string& path) {
   for (const char* name :
        {"config.json", "plan.json", "metrics.jsonl", "trace.json",
-        "profile.json", "network.json", "summary.json", "checkpoints"}) {
+        "profile.json", "network.json", "summary.json", "about.json",
+        "report.html", "checkpoints"}) {
     fs::remove_all(path + "/" + name);
   }
   for (const auto& entry : fs::directory_iterator(path)) {

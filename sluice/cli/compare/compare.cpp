@@ -7,12 +7,15 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <optional>
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/compare/job.h"
 #include "sluice/cli/compare/methods.h"
 #include "sluice/cli/compare/queue.h"
 #include "sluice/cli/compare/report.h"
+#include "sluice/cli/report/live.h"
+#include "sluice/cli/shared/child.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
 #include "sluice/core/error.h"
@@ -39,6 +42,7 @@ struct Options {
   bool overwrite = false;
   bool keep_checkpoints = false;
   bool report_only = false;
+  std::string report = "end";
 };
 
 // What is compared, as in compare.json of the folder.
@@ -107,6 +111,7 @@ constexpr OwnFlag kOwnFlags[] = {
     {"--resume", "nothing: runs go on by themselves"},
     {"--overwrite", "--overwrite before the --"},
     {"--json", "table.json"},
+    {"--report", "--report before the --"},
     {"--check", "nothing: it is checked"},
     {"--print-config", "sluice train"}};
 
@@ -289,6 +294,12 @@ void report(const Options& o, const Comparison& comparison) {
       make_report(comparison.cells, runs, parse_target(o.target),
                   {comparison.jobs, comparison.grid});
   write_report(o.out, made, comparison.cells, runs);
+  if (parse_report_mode("compare", o.report) != ReportMode::kOff) {
+    const std::string problem = write_report_page(o.out, o.target);
+    if (!problem.empty()) {
+      fmt::print(stderr, "[compare] no report.html: {}\n", problem);
+    }
+  }
   fmt::print("{}", print_report(made));
   std::fflush(stdout);
 }
@@ -300,6 +311,10 @@ QueueOutcome run(const Options& o, std::vector<Cell>& cells,
   const auto todo = find_todo(o, cells, runs);
   fmt::print(stderr, "[compare] {} runs, {} of them finished before; {}\n",
              cells.size(), cells.size() - todo.size(), o.out);
+  std::optional<LiveReport> live;
+  if (parse_report_mode("compare", o.report) == ReportMode::kLive) {
+    live.emplace(o.out, o.target);
+  }
   const QueueOutcome outcome = run_cells(cells, runs, todo, how);
   if (outcome.left > 0 && !outcome.stopped) {
     fmt::print(stderr,
@@ -380,6 +395,7 @@ void compare(const Options& o) {
           "its runs start their own workers");
   require(!o.out.empty(), "[compare] --out must name a folder for the runs");
   parse_target(o.target);
+  parse_report_mode("compare", o.report);
   if (o.report_only) {
     report(o, load(o));
     return;
@@ -390,6 +406,7 @@ void compare(const Options& o) {
   how.jobs = static_cast<std::size_t>(o.jobs);
   how.budget_s = parse_duration(o.budget);
   how.keep_checkpoints = o.keep_checkpoints;
+  how.pages = parse_report_mode("compare", o.report) != ReportMode::kOff;
   const auto seeds = parse_seeds(o);
   std::vector<Row> rows = make_rows(o);
   Comparison comparison{make_cells(o, rows, seeds), how.jobs, {}};
@@ -471,6 +488,11 @@ void add_compare(CLI::App& app) {
                     "Replace runs of another configuration");
   command->add_flag("--keep-checkpoints", o->keep_checkpoints,
                     "Also of runs that are finished");
+  command
+      ->add_option("--report", o->report,
+                   "When report.html is written: at the end, again and again "
+                   "while runs go on (live), or never, nor by the runs (off)")
+      ->capture_default_str();
   command->add_flag("--report-only", o->report_only,
                     "Write table and plots again; needs --out only");
   CLI::Option* job =

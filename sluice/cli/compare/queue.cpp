@@ -183,6 +183,7 @@ void Queue::start(std::size_t i) {
   } else {
     words.insert(words.end(), {"--resume", "auto"});
   }
+  if (!options_.pages) words.insert(words.end(), {"--report", "off"});
   const pid_t pid = start_self(words, file, file);
   close(file);
   active_.push_back({i, pid, Clock::now()});

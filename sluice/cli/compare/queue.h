@@ -28,6 +28,7 @@ struct QueueOptions {
   std::size_t jobs = 1;
   double budget_s = 0;  // 0: any
   bool keep_checkpoints = false;
+  bool pages = true;  // runs write their report.html
 };
 
 // What became of the cells that were not finished before.

@@ -149,6 +149,11 @@ Trainer::Trainer(const TrainConfig& config, const TrainOptions& options,
     live_.emplace(session_, profiling_);
     reporting_.emplace(session_, *lock_, options_.lines_to_stderr,
                        saved_ ? &*saved_ : nullptr);
+    if (!session_.is_first()) return;
+    if (!options_.about.empty()) {
+      write_text(session_.config.out + "/about.json", options_.about);
+    }
+    if (options_.began) options_.began(session_.config.out);
   });
 }
 

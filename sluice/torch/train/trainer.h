@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct TrainOptions {
   // ahead, losses read late, gradients left alone where nothing is exchanged.
   // So the way of a GPU can be tested without one.
   bool as_device = false;
+  std::string about;  // what runs it, for about.json; empty: none is written
+  // Called on rank 0 once the run folder is there, with its path; may be null.
+  std::function<void(const std::string& folder)> began;
   // Becomes true when the run should save itself and end; may be null.
   const std::atomic<bool>* stop = nullptr;
 };
