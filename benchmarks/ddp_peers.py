@@ -215,7 +215,8 @@ def plot(jobs, options):
         for name in names
         if name in jobs
     }
-    text = draw(f"{options.model} on Fashion-MNIST, four hosts at {options.rate}", curves)
+    title = f"{options.model} on Fashion-MNIST beside PyTorch DDP"
+    text = draw(title, curves, subtitle=f"four hosts over TCP at {options.rate}, batch {BATCH} each, one seed")
     options.plot.write_text(text)
 
 

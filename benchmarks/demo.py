@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+from accuracy_plot import draw
+
 # Each with the optimizer and the rate that the program chooses for it: what is
 # sparse has no momentum, and the rate that momentum comes to.
 METHODS = {
@@ -36,6 +38,7 @@ def parse_arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", help="keep the run folders here")
     parser.add_argument("--json", action="store_true", help="print JSON rows")
+    parser.add_argument("--picture", type=pathlib.Path, help="an SVG: accuracy over time")
     return parser.parse_args()
 
 
@@ -126,6 +129,19 @@ def table(rows, target):
         )
 
 
+def picture(runs, target, options):
+    curves = {m: [(seconds, 100 * accuracy) for seconds, accuracy in curve(rows)] for m, rows in runs.items()}
+    network = options.net.replace("us,", " \u00b5s, ").replace("Gbit", " Gbit/s").replace("Mbit", " Mbit/s")
+    return draw(
+        f"{options.model} on Fashion-MNIST: accuracy over time",
+        curves,
+        low=70,
+        subtitle=f"emulated network {network}, {options.workers} workers of batch {options.batch_size}, "
+        f"seed {options.seed}",
+        mark=100 * target,
+    )
+
+
 def main():
     options = parse_arguments()
     if not os.access(options.program, os.X_OK):
@@ -158,6 +174,8 @@ def main():
             "cores, for each other). On your own machines:\n  mpirun -n 4 --hostfile HOSTS "
             "build/release/bin/sluice train --preset mlp-fashion-mnist --out runs/a"
         )
+    if options.picture:
+        options.picture.write_text(picture(runs, target, options))
     if not options.out:
         shutil.rmtree(out)
 
