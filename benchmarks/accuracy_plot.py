@@ -11,7 +11,7 @@ WIDTH, HEIGHT = 760, 430
 LEFT, TOP, RIGHT, BOTTOM = 64, 66, 130, 50
 MOST_COLOURS = 7
 DASHES = ["", "6 3", "2 2", "9 3 2 3"]
-ROW = 14  # between labels
+LETTER = 6.4  # a character of a label, roughly
 
 
 def find_colour(method):
@@ -65,29 +65,50 @@ def text(x, y, words, more='text-anchor="middle"'):
     return f'<text x="{x:.1f}" y="{y:.1f}" {more}>{html.escape(words)}</text>'
 
 
-def spread(heights):
-    """The same, but a row apart from each other, as near to where they were as that allows."""
-    order = sorted(range(len(heights)), key=lambda i: heights[i])
-    placed = {}
-    last = TOP + 4
-    for i in order:
-        last = placed[i] = max(heights[i], last)
-        last += ROW
-    limit = HEIGHT - BOTTOM
-    for i in reversed(order):
-        placed[i] = min(placed[i], limit)
-        limit = placed[i] - ROW
-    return [placed[i] for i in range(len(heights))]
+def fine(points):
+    """The line as points so close that a label cannot slip between them."""
+    out = []
+    for (x1, y1), (x2, y2) in zip(points, points[1:]):
+        steps = max(1, int(math.dist((x1, y1), (x2, y2)) / 4))
+        out += [(x1 + (x2 - x1) * i / steps, y1 + (y2 - y1) * i / steps) for i in range(steps + 1)]
+    return out
 
 
-def labels(ends):
-    """(x, y) of a label for each curve: beside its end. Those that would meet there keep their order."""
-    places = {}
-    for i in sorted(range(len(ends)), key=lambda i: -ends[i][0]):
-        group = [j for j in range(len(ends)) if abs(ends[j][0] - ends[i][0]) < 60]
-        for j, y in zip(group, spread([ends[j][1] + 4 for j in group])):
-            places.setdefault(j, (max(ends[k][0] for k in group) + 7, y))
-    return [places[i] for i in range(len(ends))]
+def candidates(points):
+    """(x, y, anchor) of a label: beside the end of its line, else along it."""
+    x, y = points[-1]
+    beside = [(x + 6, y + 4 + away, "start") for away in (0, 8, -8, 14, -14)]
+    along = [points[int(share * (len(points) - 1))] for share in (0.85, 0.7, 0.5, 0.3)]
+    return beside + [(x, y + away, "middle") for x, y in along for away in (-7, 15)]
+
+
+def place_labels(lines):
+    """By name, where it covers nothing; those that find no such place are left out."""
+    walls = [point for points in lines.values() for point in fine(points)]
+    taken, places = [], {}
+    for name, points in lines.items():
+        width = LETTER * len(name)
+        for x, y, anchor in candidates(points):
+            left = x - (width / 2 if anchor == "middle" else 0)
+            box = (left, y - 10, left + width, y + 4)
+            inside = LEFT < box[0] and box[2] < WIDTH and TOP < box[1] and box[3] < HEIGHT - BOTTOM + 4
+            hit = any(box[0] <= px <= box[2] and box[1] <= py <= box[3] for px, py in walls)
+            met = any(box[0] < o[2] and o[0] < box[2] and box[1] < o[3] and o[1] < box[3] for o in taken)
+            if inside and not hit and not met:
+                taken.append(box)
+                places[name] = (x, y, anchor)
+                break
+    return places
+
+
+def legend(looks):
+    """At the bottom right, where curves of accuracy are not."""
+    out = []
+    for i, (name, look) in enumerate(looks.items()):
+        y = HEIGHT - BOTTOM - 16 * (len(looks) - i) + 4
+        out.append(line(WIDTH - RIGHT - 150, y - 4, WIDTH - RIGHT - 128, y - 4, f'stroke-width="2.2" {look}'))
+        out.append(text(WIDTH - RIGHT - 122, y, name, 'text-anchor="start"'))
+    return out
 
 
 def draw(title, curves, low=None, subtitle="", mark=None):
@@ -138,9 +159,11 @@ def draw(title, curves, low=None, subtitle="", mark=None):
             f' points="{path}"><title>{html.escape(name)}</title></polyline>'
         )
     out.append("</svg>")
-    ends = [place(*curves[name][-1]) for name in coloured]
-    for name, (x, y) in zip(coloured, labels(ends)):
-        out.append(text(x, y, name, f'font-weight="600" {looks[name]}'))
+    places = place_labels({name: [place(*point) for point in curves[name]] for name in coloured})
+    for name, (x, y, anchor) in places.items():
+        out.append(text(x, y, name, f'text-anchor="{anchor}" font-weight="600" {looks[name]}'))
+    if len(places) < len(coloured):
+        out += legend(looks)
     middle = TOP + (HEIGHT - TOP - BOTTOM) / 2
     out += [
         text(LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 14, "seconds in training steps"),
