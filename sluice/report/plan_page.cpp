@@ -110,6 +110,7 @@ struct StudyFigure {
   Panel panel;
   Axis x;
   Axis y;
+  bool told = false;  // whether an axis is logarithmic
 };
 
 std::vector<StudyFigure> study_figures(const Json& study, Page& page) {
@@ -135,6 +136,9 @@ std::vector<StudyFigure> study_figures(const Json& study, Page& page) {
       made.panel.title = title;
       made.x.label = text_at(series, "x_label");
       made.y.label = text_at(series, "y_label");
+      made.x.log = series.value("log_x", Json()) == true;
+      made.y.log = series.value("log_y", Json()) == true;
+      made.told = series.contains("log_y");
       it = all.insert(it, made);
     }
     if (it->panel.curves.size() < kMostSeries) {
@@ -165,7 +169,7 @@ TableCell study_cell(const Json& value) {
 PageTable study_table(const Json& given) {
   PageTable table;
   table.title = text_at(given, "title");
-  table.note = text_at(given, "note");
+  table.note = text_at(given, "legend");
   for (const Json& head : list_at(given, "columns")) {
     table.heads.push_back(
         {head.is_string() ? head.get<std::string>() : head.dump(), ""});
@@ -213,15 +217,19 @@ Page plan_page(const std::string& name, const std::string& text) {
 Page study_page(const std::string& name, const Json& study) {
   Page page;
   const std::string kind = text_at(study, "kind");
-  page.title = kind.empty() ? "Study" : "Study of " + kind;
-  page.subtitle = name;
+  page.title = text_at(study, "title");
+  if (page.title.empty()) {
+    page.title = kind.empty() ? "Study" : "Study of " + kind;
+  }
+  page.subtitle = text_at(study, "subtitle");
+  if (page.subtitle.empty()) page.subtitle = name;
   Section curves = titled("Curves");
   for (StudyFigure& f : study_figures(study, page)) {
     Picture picture;
     picture.title = f.panel.title;
     picture.x = f.x;
     picture.y = f.y;
-    picture.y.log = wants_log(f.panel);
+    if (!f.told) picture.y.log = wants_log(f.panel);
     picture.panels = {f.panel};
     picture.panels[0].title.clear();
     picture.width = 460;

@@ -13,8 +13,13 @@ namespace sluice {
 // std::invalid_argument for what is no plan.
 Page plan_page(const std::string& name, const std::string& text);
 
-// Of a study.json: {"kind": ..., "series": [{"name", "x", "y", "x_label",
-// "y_label", "panel"}, ...], "tables": [{"title", "columns", "rows"}, ...]}.
+// Of a study.json:
+//
+//   {"kind", "title", "subtitle",
+//    "series": [{"name", "panel", "x_label", "y_label", "log_x", "log_y", "x",
+//                "y"}, ...],
+//    "tables": [{"title", "legend", "columns", "rows"}, ...]}
+//
 // What is not as it should be is left out, with a note.
 Page study_page(const std::string& name, const nlohmann::ordered_json& study);
 

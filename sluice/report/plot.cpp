@@ -90,7 +90,8 @@ std::vector<double> y_values(const Picture& p) {
 }
 
 std::string axis_label(const Axis& axis) {
-  return axis.label + (axis.log ? " (log)" : "");
+  const bool said = axis.label.ends_with("(log)");
+  return axis.label + (axis.log && !said ? " (log)" : "");
 }
 
 double width_of(const std::string& name) {

@@ -121,10 +121,10 @@ class Pages(ReportTest):
                   for name in ("topk", "adtopk") for panel in ("fc1", "fc2")]
         series.append({"name": "bad", "x": [1]})
         study = {"kind": "convergence", "series": series,
-                 "tables": [{"title": "fits", "columns": ["layer", "KS"], "rows": [["fc1", 0.25], ["fc2"]]}]}
+                 "tables": [{"title": "fits", "legend": "KS: distance", "columns": ["layer", "KS"], "rows": [["fc1", 0.25], ["fc2"]]}]}
         (self.folder / "study" / "study.json").write_text(json.dumps(study))
         seen = self.page(self.folder / "study")
-        for words in ("Study of convergence", "fc1", "fits", "0.25", "1 series have no points"):
+        for words in ("Study of convergence", "fc1", "fits", "KS: distance", "0.25", "1 series have no points"):
             self.assertIn(words, seen)
 
     def test_of_a_timeline(self):
