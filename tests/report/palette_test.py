@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The colours of methods: the same in C++ and in Python, to be seen on both papers, and told apart by all.
+"""The colours of methods: the same in C++ and in Python, to be seen on both papers, and told apart by all; and the
+picture that Python draws with them.
 
 Run as: python3 tests/report/palette_test.py PATH_TO_sluice_find_colours [unittest options]
 """
@@ -9,14 +10,16 @@ import math
 import subprocess
 import sys
 import unittest
+import xml.etree.ElementTree
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from accuracy_plot import PALETTE, assign, find_colour  # noqa: E402
+from accuracy_plot import PALETTE, assign, draw, find_colour  # noqa: E402
 
 FIND_COLOURS = sys.argv.pop(1)
+SVG = "{http://www.w3.org/2000/svg}"
 # By Machado et al. 2009, for full deuteranopia and protanopia, on linear RGB.
 SIGHT = {
     "all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
@@ -80,6 +83,34 @@ class Colours(unittest.TestCase):
         colours = assign(["mine", "dense", "yours"])
         self.assertEqual(len(set(colours)), 3)
         self.assertEqual(colours[1], find_colour("dense"))
+
+
+class AccuracyPlot(unittest.TestCase):
+    def curves(self, names):
+        return {name: [(t, 80 + i + t / 10) for t in range(1, 20 + 9 * i)] for i, name in enumerate(names)}
+
+    def draw(self, *args, **how):
+        return xml.etree.ElementTree.fromstring(draw(*args, **how))
+
+    def texts(self, picture):
+        return [element.text for element in picture.iter(SVG + "text")]
+
+    def test_names_stand_at_the_ends_of_lines(self):
+        picture = self.draw("title", self.curves(["dense", "adtopk 1 %"]), subtitle="at 1 Gbit/s", mark=81)
+        for words in ("title", "at 1 Gbit/s", "dense", "adtopk 1 %", "target 81.0 %"):
+            self.assertEqual(self.texts(picture).count(words), 1, words)
+
+    def test_lines_on_each_other_have_a_legend(self):
+        curve = [(1, 80), (2, 81), (3, 80), (4, 82)]
+        picture = self.draw("title", {name: curve for name in ("dense", "topk", "dgc", "adtopk", "sidco-e")})
+        for name in ("dense", "topk", "dgc", "adtopk", "sidco-e"):
+            self.assertIn(name, self.texts(picture))
+
+    def test_seven_are_coloured_and_names_are_escaped(self):
+        picture = self.draw("<b>", self.curves([f"<{i}>&" for i in range(9)]))
+        lines = [line.get("class") for line in picture.iter(SVG + "polyline")]
+        self.assertEqual(len(lines), 9)
+        self.assertEqual(lines.count("muted"), 2)
 
 
 if __name__ == "__main__":
