@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-#include "sluice/cli/shared/plot.h"
+#include "sluice/report/plot.h"
 
 namespace sluice {
 namespace {

@@ -15,7 +15,6 @@
 #include "sluice/cli/compare/queue.h"
 #include "sluice/cli/compare/report.h"
 #include "sluice/cli/report/live.h"
-#include "sluice/cli/shared/child.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
 #include "sluice/core/error.h"

@@ -7,12 +7,12 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
-#include "sluice/cli/shared/plot.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/plan/planner.h"
+#include "sluice/report/plot.h"
 
 namespace sluice {
 namespace {

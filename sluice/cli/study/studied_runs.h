@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "sluice/cli/compare/run_record.h"
+#include "sluice/report/run_record.h"
 
 namespace CLI {
 class App;

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <filesystem>
 
-#include "sluice/cli/compare/run_record.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
@@ -132,10 +132,10 @@ void write_study(
   std::vector<std::string> names;
   for (const auto& [name, text] : files) {
     if (text.empty()) continue;
-    write_file(out + "/" + name, text);
+    write_text(out + "/" + name, text);
     names.push_back(name);
   }
-  write_file(out + "/study.json", to_json(study, names).dump(1) + "\n");
+  write_text(out + "/study.json", to_json(study, names).dump(1) + "\n");
   fmt::print(stderr, "[study] {}: study.json {}\n", out, fmt::join(names, " "));
 }
 

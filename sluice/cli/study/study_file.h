@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "sluice/cli/shared/plot.h"
 #include "sluice/cli/shared/table.h"
+#include "sluice/report/plot.h"
 
 // What `sluice study` leaves in its folder: study.json, which says all that a
 // page needs to show it, CSV files and pictures.

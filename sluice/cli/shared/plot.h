@@ -1,3 +1,0 @@
-#pragma once
-
-#include "sluice/report/plot.h"  // IWYU pragma: export
