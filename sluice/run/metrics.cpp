@@ -1,7 +1,6 @@
 #include "sluice/run/metrics.h"
 
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "sluice/core/ensure.h"
+#include "sluice/run/terminal.h"
 
 namespace sluice {
 namespace {
@@ -20,11 +20,11 @@ std::string human_bytes(double bytes) {
   return fmt::format("{:.{}f} {}", bytes, u == 0 ? 0 : 1, units[u]);
 }
 
-std::size_t terminal_columns() {
-  winsize size = {};
-  const bool known =
-      ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  return known ? size.ws_col : 80;
+std::string bar(std::uint64_t done, std::uint64_t total) {
+  constexpr std::size_t kWidth = 10;
+  const std::size_t full =
+      kWidth * std::min(done, total) / std::max<std::uint64_t>(total, 1);
+  return fmt::format("[{:#<{}}{:.<{}}]", "", full, "", kWidth - full);
 }
 
 }  // namespace
@@ -86,7 +86,11 @@ void Metrics::trained(const Moment& at, const StepTotals& w) {
                        static_cast<std::int64_t>(at.step));
   }
   add_scores("train/", line);
-  draw(at, describe(w));
+  if (terminal_) {
+    draw(parts(at, w));
+  } else {
+    say(fmt::format("step {}/{}  {}", at.step, options_.total, describe(w)));
+  }
 }
 
 void Metrics::evaluated(const Moment& at, const Evaluation& e) {
@@ -138,10 +142,14 @@ MetricsLine Metrics::line_at(const Moment& at, MetricsLine::Kind kind) const {
   line.kind = kind;
   line.step = at.step;
   line.epoch = at.epoch;
-  line.time_s =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_)
-          .count();
+  line.time_s = seconds();
   return line;
+}
+
+double Metrics::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() -
+                                       start_)
+      .count();
 }
 
 void Metrics::say(const std::string& line) {
@@ -175,20 +183,35 @@ void Metrics::write(const std::string& line) {
          "' could not be written: ", std::strerror(errno));
 }
 
-void Metrics::draw(const Moment& at, const std::string& text) {
-  if (!terminal_) {
-    say(fmt::format("step {}/{}  {}", at.step, options_.total, text));
-    return;
+// What matters most first: a narrow terminal shows no more.
+std::vector<std::string> Metrics::parts(const Moment& at,
+                                        const StepTotals& w) const {
+  std::vector<std::string> all = {
+      fmt::format("{}/{}", at.step, options_.total)};
+  const double done = static_cast<double>(at.step - options_.done);
+  if (done > 0 && at.step < options_.total) {
+    const double left = static_cast<double>(options_.total - at.step);
+    all[0] += fmt::format(", {} left", duration_text(seconds() / done * left));
   }
-  constexpr std::size_t kWidth = 20;
-  const std::size_t full = kWidth * std::min(at.step, options_.total) /
-                           std::max<std::uint64_t>(options_.total, 1);
-  std::string line = fmt::format("[{:#<{}}{:.<{}}] {}/{}  {}", "", full, "",
-                                 kWidth - full, at.step, options_.total, text);
-  // A line that wraps could not be taken back.
-  line.resize(std::min(line.size(), terminal_columns() - 1));
+  all.push_back(fmt::format("waiting {:.0f} %", 100 * w.exposed / w.seconds));
+  all.push_back(fmt::format("loss {:.4f}", w.mean_loss()));
+  if (const ScoreKind* kind = options_.training_score) {
+    all.push_back(fmt::format("{} {}", kind->label,
+                              kind->text(kind->of_mean(w.mean_score()))));
+  }
+  all.push_back(bar(at.step, options_.total));
+  all.push_back(
+      fmt::format("{:.0f} {}/s", w.samples_per_second(), options_.unit));
+  all.push_back(human_bytes(w.per_step(w.bytes)) + "/step");
+  all.push_back(fmt::format("density {:.3f} %", 100 * w.density()));
+  all.push_back(fmt::format("k^/k {:.2f}", w.sent_over_budget()));
+  return all;
+}
+
+void Metrics::draw(const std::vector<std::string>& parts) {
   clear();
-  out_.write(line);
+  // A line that wraps could not be taken back.
+  out_.write(fit_parts(parts, terminal_columns(STDERR_FILENO) - 1));
   drawn_ = true;
 }
 

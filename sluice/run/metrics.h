@@ -91,9 +91,12 @@ class Metrics {
   void add_scores(const std::string& prefix, const MetricsLine& line);
   MetricsLine line_at(const Moment& at, MetricsLine::Kind kind) const;
   void write(const std::string& line);
-  void draw(const Moment& at, const std::string& text);
+  std::vector<std::string> parts(const Moment& at,
+                                 const StepTotals& window) const;
+  void draw(const std::vector<std::string>& parts);
   void clear();
   void check_output();
+  double seconds() const;  // since it began
 
   Options options_;
   bool terminal_;
