@@ -1,8 +1,10 @@
 #include "sluice/run/run_folder.h"
 
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <filesystem>
+#include <thread>
 
 #include "sluice/core/ensure.h"
 #include "sluice/run/checkpoint_store.h"
@@ -26,9 +28,9 @@ std::string default_folder(const TrainConfig& config) {
 // Only what a run makes; whatever else is in there is not ours.
 void remove_run(const std::string& path) {
   for (const char* name :
-       {"config.json", "plan.json", "metrics.jsonl", "trace.json",
-        "profile.json", "network.json", "summary.json", "about.json",
-        "report.html", "checkpoints"}) {
+       {"config.json", "classes.json", "plan.json", "metrics.jsonl",
+        "trace.json", "profile.json", "network.json", "summary.json",
+        "about.json", "report.html", "checkpoints"}) {
     fs::remove_all(path + "/" + name);
   }
   for (const auto& entry : fs::directory_iterator(path)) {
@@ -59,6 +61,32 @@ RunLock::Options lock_options() {
     std::fprintf(stderr, "%s\n", line.c_str());
   };
   return options;
+}
+
+// Every rank must see what rank 0 has made.
+void expect_shared(Communicator& comm, const std::string& path,
+                   const RunLock& lock) {
+  constexpr auto kPatience = std::chrono::seconds(5);
+  constexpr auto kPause = std::chrono::milliseconds(50);
+  const auto seen = [&] { return lock.look() == RunLock::State::kOurs; };
+  bool found = seen();
+  if (!found) {
+    comm.work_alone(concat("looking for '", path, "'"), 10 * kPatience, [&] {
+      for (auto waited = kPause; !found && waited < kPatience;
+           waited += kPause) {
+        std::this_thread::sleep_for(kPause);
+        found = seen();
+      }
+    });
+  }
+  agree(comm, "start", 0,
+        found
+            ? ""
+            : concat("[train] --out must be a folder that all hosts share, "
+                     "but rank ",
+                     comm.rank(), " on ", host_name(), " does not see '", path,
+                     "', which rank 0 made; give a folder of a file "
+                     "system that all of them have"));
 }
 
 }  // namespace
@@ -93,7 +121,10 @@ void compare_configs(Communicator& comm, const TrainConfig& config) {
 std::unique_ptr<RunLock> lock_old_folder(Communicator& comm,
                                          const TrainConfig& config) {
   std::error_code none;
-  const bool there = !config.out.empty() && fs::is_directory(config.out, none);
+  // Rank 0 alone: a network file system may remember for a while that a folder
+  // was not there.
+  const bool there = comm.rank() == 0 && !config.out.empty() &&
+                     fs::is_directory(config.out, none);
   if (broadcast_first(comm, "start", 0, std::string(there ? "y" : "n")) ==
       "n") {
     return nullptr;
@@ -113,6 +144,7 @@ std::string open_run_folder(Communicator& comm, const TrainConfig& config,
   });
   path = broadcast_first(comm, "start", 0, path);
   if (lock == nullptr) lock = RunLock::take(comm, path, lock_options());
+  expect_shared(comm, path, *lock);
   on_first([&] {
     if (old == OldRun::kReplace && has_run(path)) remove_run(path);
   });

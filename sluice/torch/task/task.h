@@ -7,6 +7,7 @@
 
 #include "sluice/config/config.h"
 #include "sluice/data/input.h"
+#include "sluice/run/classes.h"
 #include "sluice/run/metrics.h"
 #include "sluice/torch/data/batch.h"
 #include "sluice/torch/data/loader.h"
@@ -84,6 +85,9 @@ class Task {
   virtual std::vector<std::string> notes() const { return {}; }
   // Names of classes or labels, in their order; none: they have no names.
   virtual std::vector<std::string> labels() const { return {}; }
+  // The classes of samples and how many there are of each, in their order;
+  // none: samples have no classes.
+  virtual std::vector<ClassCount> classes() const { return {}; }
 
  protected:
   Task() = default;

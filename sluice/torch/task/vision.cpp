@@ -31,6 +31,21 @@ class VisionTask final : public Task {
   std::vector<std::string> labels() const override {
     return train_->class_names();
   }
+  std::vector<ClassCount> classes() const override {
+    const auto names = train_->class_names();
+    std::vector<ClassCount> all(
+        static_cast<std::size_t>(train_->input().classes));
+    for (std::size_t c = 0; c < all.size(); ++c) {
+      all[c].name = c < names.size() ? names[c] : std::to_string(c);
+    }
+    for (std::size_t i = 0; i < train_->size(); ++i) {
+      ++all[static_cast<std::size_t>(train_->label(i))].train;
+    }
+    for (std::size_t i = 0; i < test_->size(); ++i) {
+      ++all[static_cast<std::size_t>(test_->label(i))].test;
+    }
+    return all;
+  }
   bool is_slow() const override { return train_->is_slow(); }
 
   void check(const Model& model) const override { model_as<ImageModel>(model); }

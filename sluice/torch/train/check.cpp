@@ -41,9 +41,28 @@ void check_network(const std::string& text) {
   }
 }
 
+std::string describe_found(const TrainConfig& c, const Task& task,
+                           const PlannedModel& model) {
+  std::string text =
+      concat("[train] ", c.model, ": ", count_elements(model.parameters),
+             " parameters in ", model.tensors.size(), " tensors\n[train] ",
+             c.dataset, ": ");
+  const auto classes = task.classes();
+  text += classes.empty() ? concat(task.unit(), ", as asked for")
+                          : describe_classes(classes, task.unit());
+  for (const std::string& note : task.notes()) text += "\n[train] " + note;
+  text +=
+      concat("\n[train] ", c.optimizer, " at ", c.lr, " (", c.lr_schedule,
+             "), ", c.workers, " workers of batch ", c.batch_size, ", ",
+             c.sparsifier == "none" ? "dense"
+                                    : concat(c.sparsifier, " at ", c.density),
+             ", on ", c.device);
+  return text + "\n[train] nothing is wrong with it, and nothing was run\n";
+}
+
 }  // namespace
 
-void check_training(const TrainConfig& given) {
+std::string check_training(const TrainConfig& given) {
   TrainConfig config = given;
   choose_recipe(config);
   choose_device(config);
@@ -62,6 +81,7 @@ void check_training(const TrainConfig& given) {
   }
   make_optimizer(config.optimizer, model.parameters);
   if (!config.study.empty()) make_study(config.study, {model.tensors});
+  return describe_found(config, *task, model);
 }
 
 std::vector<Description> model_descriptions() { return describe_all(models()); }

@@ -54,6 +54,9 @@ void Reporting::write_setup() const {
   const Session& s = session_;
   if (!s.is_first()) return;
   write_text(s.config.out + "/config.json", to_json(s.config));
+  if (const auto classes = s.task->classes(); !classes.empty()) {
+    write_text(s.config.out + "/classes.json", classes_to_json(classes));
+  }
   write_text(s.config.out + "/plan.json",
              to_json(s.model.decisions, s.model.names));
 }
@@ -85,6 +88,9 @@ void Reporting::say_what_begins() {
                  ? "dense"
                  : concat(s.config.sparsifier, " at ", s.config.density),
              "; ", s.config.out));
+  if (const auto classes = s.task->classes(); !classes.empty()) {
+    say(describe_classes(classes, s.task->unit()));
+  }
   for (const std::string& note : s.task->notes()) say(note);
   if (!s.imported.empty()) say(s.imported);
   if (!s.model.forecast.empty()) say(s.model.forecast);
@@ -112,6 +118,11 @@ void Reporting::say_what_goes_on(const SavedRun& saved) {
   const Session& s = session_;
   for (const std::string& note : saved.notes) say(note);
   say(concat("resumed after step ", s.progress.done, " from ", saved.folder));
+  if (s.progress.done >= s.total) {
+    say(concat("the run is finished: all of its ", s.total,
+               " steps are done, so none are added; a larger --epochs or "
+               "--max-steps goes on"));
+  }
   if (saved.model.data != 0 && saved.model.data != s.data) {
     say("the data are not those of the checkpoint: epochs have another order");
   }

@@ -31,8 +31,8 @@ struct TrainOptions {
 };
 
 // Throws what is wrong with a configuration that no rank is needed to see:
-// names, parameters, files of data.
-void check_training(const TrainConfig& config);
+// names, parameters, files of data. Returns what it found, in lines for people.
+std::string check_training(const TrainConfig& config);
 
 // Trains, as one of the ranks. The summary's numbers are of all ranks, on rank
 // 0. Throws AgreedError for what all ranks know of, CommError if a rank is
