@@ -40,5 +40,7 @@ void add_report(CLI::App& app);
 // `sluice data`: the parent of these.
 void add_data(CLI::App& app);
 void add_data_vocab(CLI::App& data);
+// After all others, whose options it knows.
+void add_completion(CLI::App& app);
 
 }  // namespace sluice

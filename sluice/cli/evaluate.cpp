@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/core/ensure.h"
 #include "sluice/torch/train/trained_model.h"
@@ -91,11 +92,11 @@ void add_evaluate(CLI::App& app) {
   add_fields(*command, o);
   command->add_option("--split", o->split,
                       "Of texts valid, as runs do, or test; of others test");
-  command->footer(
-      "sluice evaluate runs/a\n"
-      "sluice evaluate runs/gpt2 --split test\n"
-      "sluice evaluate model.safetensors --model resnet50 --dataset "
-      "imagefolder --data-dir /data/flowers");
+  add_examples(
+      *command,
+      {"sluice evaluate runs/a", "sluice evaluate runs/lstm --split test",
+       "sluice evaluate model.safetensors --model resnet50 --dataset "
+       "imagefolder --data-dir /data/flowers"});
   command->callback([o] { evaluate(*o); });
 }
 
@@ -106,7 +107,7 @@ void add_export(CLI::App& app) {
   add_fields(*command, o);
   command->add_option("--to", o->to, "The file, as in out/model.safetensors")
       ->required();
-  command->footer("sluice export runs/a --to out/model.safetensors");
+  add_examples(*command, {"sluice export runs/a --to out/model.safetensors"});
   command->callback([o] { export_to(*o); });
 }
 

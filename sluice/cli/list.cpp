@@ -5,6 +5,7 @@
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/build_info.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/kinds.h"
 #include "sluice/codec/codec.h"
 #include "sluice/collective/sparse_allreduce.h"
@@ -52,13 +53,6 @@ constexpr Kind kKinds[] = {
     {"build", &describe_build},
 };
 
-std::vector<Kind> all_kinds() {
-  std::vector<Kind> all(std::begin(kKinds), std::end(kKinds));
-  const auto more = training_kinds();
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
-}
-
 Json to_json(const Description& d) {
   Json parameters = Json::array();
   for (const auto& p : d.parameters) {
@@ -84,6 +78,13 @@ void print_text(const Kind& kind) {
 
 }  // namespace
 
+std::vector<Kind> all_kinds() {
+  std::vector<Kind> all(std::begin(kKinds), std::end(kKinds));
+  const auto more = training_kinds();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 void add_list(CLI::App& app) {
   struct Options {
     std::string kind;
@@ -97,6 +98,7 @@ void add_list(CLI::App& app) {
   list->add_option("kind", options->kind, "Only these")
       ->check(CLI::IsMember(names));
   list->add_flag("--json", options->json, "Print JSON");
+  add_examples(*list, {"sluice list", "sluice list sparsifiers --json"});
   list->callback([options] {
     Json all = Json::object();
     for (const Kind& kind : all_kinds()) {

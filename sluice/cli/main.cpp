@@ -12,6 +12,7 @@
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/build_info.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/launch.h"
 #include "sluice/core/nearest_name.h"
 
@@ -78,6 +79,7 @@ std::string describe(const CLI::App& app, const CLI::ParseError& e) {
 int main(int argc, char** argv) {
   CLI::App app{"Sluice: train across slow networks as if they were fast",
                "sluice"};
+  app.formatter(sluice::make_help_formatter());
   app.set_version_flag("--version", &sluice::version_text,
                        "What this build is, and what it has");
   app.require_subcommand(1);
@@ -93,7 +95,11 @@ int main(int argc, char** argv) {
   sluice::add_study(app);
   sluice::add_report(app);
   sluice::add_data(app);
-  app.footer("`sluice help COMMAND` has the options of a command");
+  sluice::add_completion(app);
+  sluice::add_examples(
+      app, {"sluice help train", "sluice list sparsifiers",
+            "sluice train --workers 2 --sparsifier adtopk --density 0.01 "
+            "--out runs/a"});
   // The last word first, as CLI11 wants them.
   std::vector<std::string> words(std::reverse_iterator(argv + argc),
                                  std::reverse_iterator(argv + 1));

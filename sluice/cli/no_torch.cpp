@@ -7,7 +7,13 @@
 namespace sluice {
 
 std::span<const Kind> training_kinds() { return {}; }
-std::string torch_version() { return {}; }
+std::vector<BuildPart> training_parts() {
+  std::vector<BuildPart> parts;
+  for (const char* name : {"torch", "jpeg", "png", "sndfile"}) {
+    parts.push_back({name, built_in(false, "")});
+  }
+  return parts;
+}
 
 namespace {
 

@@ -6,6 +6,7 @@
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/launch.h"
 #include "sluice/cli/shared/network_file.h"
 #include "sluice/cli/shared/table.h"
@@ -340,12 +341,30 @@ void print_table(const Json& network) {
          {"rate", r["rate"].is_null() ? Json()
                                       : Json(8e-9 * r["rate"].get<double>())}});
   }
-  fmt::print("{}", print_rows(rows,
-                              {{"what", "", ""},
-                               {"alpha", "alpha us", "{:.2f}", 1e6},
-                               {"beta", "beta ns/byte", "{:.4f}", 1e9},
-                               {"rate", "Gbit/s", "{:.3f}"}},
-                              Format::kTable));
+  show_rows(rows,
+            {{{"what", "", ""},
+              {"alpha", "alpha us", "{:.2f}", 1e6},
+              {"beta", "beta ns/byte", "{:.4f}", 1e9},
+              {"rate", "Gbit/s", "{:.3f}"}},
+             "alpha: what the smallest message takes; beta: what another byte "
+             "takes; Gbit/s: 8 / beta, of the ring payload over time while all "
+             "ranks send"});
+}
+
+// Ready to type, here.
+std::vector<std::string> lines_to_use(const Options& o, const Json& network) {
+  std::string workers = fmt::format("--workers {}", o.launch.ranks());
+  std::string how = workers;
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) how += fmt::format(" {} {}", flag, value);
+  };
+  add("--hostfile", o.launch.hostfile);
+  add("--net", o.launch.net);
+  return {fmt::format("sluice train {} --network {:.3g},{:.3g} --out runs/a",
+                      how, network["alpha"].get<double>(),
+                      network["beta"].get<double>()),
+          fmt::format("sluice advise --profile runs/a/profile.json --net {} {}",
+                      o.out, workers)};
 }
 
 void run(const Options& o, Communicator& comm) {
@@ -361,7 +380,10 @@ void run(const Options& o, Communicator& comm) {
   fmt::print("{} ranks, engine {}, network {}\n", comm.size(), o.launch.engine,
              o.launch.network());
   print_table(network);
-  fmt::print("wrote {}\n", o.out);
+  fmt::print("wrote {}; use it with:\n", o.out);
+  for (const std::string& line : lines_to_use(o, network)) {
+    fmt::print("  {}\n", line);
+  }
 }
 
 }  // namespace
@@ -376,6 +398,9 @@ void add_probe(CLI::App& app) {
   probe->add_option("--out", o->out, "The file to write");
   add_launch_options(*probe, o->launch);
   probe->add_flag("--json", o->json, "Print what is written to the file");
+  add_examples(*probe, {"sluice probe --workers 4",
+                        "sluice probe --workers 8 --hostfile HOSTS --out "
+                        "network.json"});
   probe->callback([o] {
     check_launch(o->launch);
     require(o->launch.ranks() >= 2,

@@ -12,9 +12,11 @@
 #include <memory>
 #include <thread>
 
+#include "sluice/audio/sound.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/report/live.h"
 #include "sluice/cli/shared/build_info.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/kinds.h"
 #include "sluice/cli/shared/launch.h"
 #include "sluice/cli/shared/table.h"
@@ -23,6 +25,8 @@
 #include "sluice/config/recipe.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/input_file.h"
+#include "sluice/data/jpeg.h"
+#include "sluice/data/png.h"
 #include "sluice/run/checkpoint_store.h"
 #include "sluice/run/line_writer.h"
 #include "sluice/run/machine.h"
@@ -64,7 +68,12 @@ std::string preset_table() {
   columns.push_back({"sparsifier", "sparsifier", ""});
   columns.push_back({"density", "density", "{}"});
   columns.push_back({"source", "source", ""});
-  return print_rows(rows, columns, Format::kTable);
+  return print_rows(rows,
+                    {columns,
+                     "batch: per worker; lr: with the sparsifier's momentum; "
+                     "density: share of the entries that is sent; source: "
+                     "docs/presets.md"},
+                    Format::kTable);
 }
 
 constexpr Kind kKinds[] = {
@@ -247,7 +256,12 @@ std::string describe(const TrainSummary& s) {
   row("weights", fmt::format("{:016x}", s.weights));
   row("checkpoint", s.checkpoint);
   std::string text = print_rows(
-      rows, {{"what", "summary", ""}, {"value", "", ""}}, Format::kTable);
+      rows,
+      {{{"what", "summary", ""}, {"value", "", ""}},
+       "exposed communication: waiting that backward does not hide; density: "
+       "sent, of all entries; k^/k: entries selected over those asked for; "
+       "weights: a hash, equal for equal bits"},
+      Format::kTable);
   if (s.stopped) {
     text += fmt::format("go on with: sluice train --resume {}\n", s.folder);
   }
@@ -326,14 +340,19 @@ void prepare_recovery(Options& o, const TrainConfig& config) {
   how.without = {"--overwrite"};
 }
 
-// For --help, which begins with a capital and knows the choices.
+// For --help, which begins with a capital.
 std::string help_of(const Param& p) {
   std::string text(p.doc);
   text[0] = static_cast<char>(std::toupper(text[0]));
-  for (std::size_t i = 0; i < p.choices.size(); ++i) {
-    text += (i == 0 ? ": " : ", ") + p.choices[i];
-  }
   return text;
+}
+
+std::string type_of(const Param& p) {
+  if (!p.choices.empty()) {
+    return fmt::format("{{{}}}", fmt::join(p.choices, ","));
+  }
+  constexpr const char* kTypes[] = {"FLOAT", "INT", "{true,false}", "TEXT"};
+  return kTypes[p.value.index()];
 }
 
 void add_flags(CLI::App& command, const std::shared_ptr<Options>& o) {
@@ -351,14 +370,45 @@ void add_flags(CLI::App& command, const std::shared_ptr<Options>& o) {
               o->flags.emplace_back(name, text);
             },
             help_of(p))
+        ->type_name(type_of(p))
         ->default_str(to_text(p));
   }
+}
+
+void group_flags(CLI::App& command) {
+  group_options(command, "Model and data",
+                {"--preset", "--config", "--model", "--dataset", "--data-dir",
+                 "--init", "--batch-size", "--length"});
+  group_options(command, "Training",
+                {"--accumulate", "--epochs", "--max-steps", "--optimizer",
+                 "--lr", "--lr-schedule", "--clip", "--clip-local",
+                 "--clip-norm", "--precision", "--nonfinite", "--seed"});
+  group_options(command, "What is sent",
+                {"--sparsifier", "--density", "--density-schedule",
+                 "--feedback", "--values", "--collective", "--dense-collective",
+                 "--dense", "--no-feedback", "--dense-below", "--dense-rank"});
+  group_options(command, "Plan",
+                {"--plan", "--network", "--replan", "--costs",
+                 "--machine-ranks", "--spare-cores", "--profile"});
+  group_options(command, "Device",
+                {"--device", "--tf32", "--channels-last", "--deterministic",
+                 "--gpu-link", "--threads", "--data-threads", "--prefetch"});
+  group_options(command, "Run folder",
+                {"--out", "--resume", "--overwrite", "--checkpoint-every",
+                 "--keep", "--write-timeout", "--eval-every", "--log-every",
+                 "--replica-check", "--trace"});
 }
 
 }  // namespace
 
 std::span<const Kind> training_kinds() { return kKinds; }
-std::string torch_version() { return torch_library_version(); }
+std::vector<BuildPart> training_parts() {
+  return {{"torch", torch_library_version()},
+          {"jpeg", built_in(reads_jpeg(), "reads JPEG, by libjpeg-turbo")},
+          {"png", built_in(reads_png(), "reads PNG, by libpng")},
+          {"sndfile", built_in(reads_sound_files(),
+                               "reads WAV, FLAC and SPHERE, by libsndfile")}};
+}
 
 void add_train(CLI::App& app) {
   auto o = std::make_shared<Options>();
@@ -390,6 +440,14 @@ void add_train(CLI::App& app) {
       ->capture_default_str();
   add_launch_options(*command, o->launch);
   add_recovery_options(*command, o->launch);
+  group_flags(*command);
+  add_examples(
+      *command,
+      {"sluice train --workers 2 --sparsifier adtopk --density 0.01 --out "
+       "runs/a",
+       "sluice train --preset vgg16-cifar10 --data-dir ~/cifar --workers 4 "
+       "--check",
+       "sluice train --resume runs/a --epochs 20"});
   // The last one wins, so that scripts can append.
   for (CLI::Option* option : command->get_options()) {
     option->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
@@ -400,8 +458,13 @@ void add_train(CLI::App& app) {
     train_options(*o, config);
     parse_report_mode("train", o->report);
     // A configuration may be printed where its data are not.
-    if (o->check || !o->print_config) check_training(config);
-    if (o->print_config) fmt::print("{}", to_json(config));
+    std::string found;
+    if (o->check || !o->print_config) found = check_training(config);
+    if (o->print_config) {
+      fmt::print("{}", to_json(config));
+    } else if (o->check) {
+      fmt::print("{}", found);
+    }
     if (o->check || o->print_config) return;
     stop_on_signals();
     prepare_recovery(*o, config);

@@ -14,7 +14,7 @@ constexpr std::uint64_t kTrials = 4;
 // Elements up to which the engine's own is taken: with 4 processes on 2 cores
 // of an EPYC it took 0.43 to 0.62 of the ring's time from 1k to 64k elements;
 // at 1M it was 1.22 with 2 processes, 0.66 with 4 (`sluice bench collective
-// --algorithm dense:by=ring,dense:by=native`, 2026-11-16).
+// --collective dense:by=ring,dense:by=native`, 2026-11-16).
 constexpr std::size_t kNativeMost = std::size_t{1} << 16;
 
 }  // namespace

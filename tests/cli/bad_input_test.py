@@ -92,7 +92,7 @@ class BadInput(CliTest):
             "--warmup": {"-1": "--warmup must be from 0", "abc": "abc"},
             "--seed": {"-1": "--seed", "abc": "--seed"},
             "--network": {"/nope.json": "cannot open '/nope.json'", SLUICE: "[network]"},
-            "--algorithm": {"nope": ("no collective 'nope'", "known:", "balanced"), "balanced,nope": "'nope'",
+            "--collective": {"nope": ("no collective 'nope'", "known:", "balanced"), "balanced,nope": "'nope'",
                             "balanced:nope=1": "no parameter 'nope'", "balanced:block=0": "'block'",
                             "balanced:direct=perhaps": "'direct'", "balanced:block=3": "power of two"},
         }

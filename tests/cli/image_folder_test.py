@@ -141,7 +141,7 @@ class ImageFolderTest(RunTest):
         self.assertEqual(len(done.stderr.splitlines()), 1)
 
     def test_bench(self):
-        done = self.run_program("bench", "data", "--images", 16, "--width", 96, "--height", 64, "--batch", 2,
+        done = self.run_program("bench", "data", "--images", 16, "--width", 96, "--height", 64, "--batch-size", 2,
                                 "--rounds", 1, "--json")
         self.assertEqual(done.returncode, 0, done.stderr)
         rows = json.loads(done.stdout)

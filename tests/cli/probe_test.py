@@ -63,7 +63,7 @@ class Probe(CliTest):
 
     def test_bench_reads_the_file(self):
         self.probe(*SIMULATED, "--workers", "2")
-        args = (*COLLECTIVE, "--engine", "threads", "--workers", "2", "--algorithm", "dense")
+        args = (*COLLECTIVE, "--engine", "threads", "--workers", "2", "--collective", "dense")
         self.assertIsNone(self.json(*args)[0]["ideal_seconds"])
         row = self.json(*args, "--network", self.folder / "net.json")[0]
         self.assertAlmostEqual(row["ideal_seconds"], row["bound_bytes"] * 8e-9, delta=1e-8)

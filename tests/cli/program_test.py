@@ -17,14 +17,14 @@ JOB = ("--profile", "--net", "--sparsifier", "--feedback", "--values", "--collec
 class Help(CliTest):
     OPTIONS = {
         (): ("--help", "--version", "list", "bench", "probe", "plan", "advise", "train", "compare", "study", "data",
-             "help"),
+             "completion", "sluice help train"),
         ("list",): ("--help", "--json", "kind"),
         ("compare",): ("--help", "--out", "--methods", "--densities", "--seeds", "--target", "--time-budget", "--jobs",
                        "--preset", "--config", "--overwrite", "--keep-checkpoints", "--report-only", "job"),
         ("bench",): ("--help", "select", "wire", "collective", "text"),
-        ("bench", "collective"): ("--help", "--algorithm", "--n", "--density", "--overlap", "--support", "--values",
+        ("bench", "collective"): ("--help", "--collective", "--n", "--densities", "--overlap", "--support", "--values",
                                   "--steps", "--warmup", "--seed", "--network", "--workers", "--engine", "--net",
-                                  "--timeout", "--json", "--csv"),
+                                  "--timeout", "--json", "--csv", "--wide"),
         ("bench", "text"): ("--help", "--file", "--size", "--rounds", "--json", "--csv"),
         ("study",): ("--help", "gradients", "convergence", "costs"),
         ("study", "gradients"): ("--help", "--out", "--every", "--layers", "--least", "--npy", "--densities", "--rules",
@@ -44,10 +44,10 @@ class Help(CliTest):
         ("plan", "simulate"): ("--help", *JOB, "--density", "--workers", "--planners", "--methods", "--plot", "--json",
                                "--csv", "sluice plan simulate --"),
         ("plan", "diff"): ("--help", "before", "after", "--json", "sluice plan diff runs"),
-        ("advise",): ("--help", *JOB, "--density", "--workers", "--json", "sluice advise --"),
-        ("bench", "select"): ("--help", "--n", "--density", "--data", "--sparsifier", "--threads", "--feedback",
+        ("advise",): ("--help", *JOB, "--densities", "--workers", "--json", "sluice advise --"),
+        ("bench", "select"): ("--help", "--n", "--densities", "--data", "--sparsifier", "--threads", "--feedback",
                               "--codec", "--row", "--stride", "--steps", "--json", "--csv", *DATA, ".npy"),
-        ("bench", "wire"): ("--help", "--n", "--density", "--data", "--sparsifier", "--row", "--steps", "--json",
+        ("bench", "wire"): ("--help", "--n", "--densities", "--data", "--sparsifier", "--row", "--steps", "--json",
                             "--csv"),
     }
 
@@ -69,7 +69,7 @@ class Help(CliTest):
         first, *parts = self.ok("--version").splitlines()
         self.assertRegex(first, r"\Asluice \d+\.\d+\.\d+\Z")
         names = [line.split()[0] for line in parts]
-        self.assertEqual(names, ["compiler", "cpu", "cuda", "mpi", "nccl", "torch"])
+        self.assertEqual(names, ["compiler", "cpu", "cuda", "mpi", "nccl", "icu", "torch", "jpeg", "png", "sndfile"])
         self.assertRegex(parts[1], r"\bportable\b")
         listed = json.loads(self.ok("list", "build", "--json"))["build"]
         self.assertEqual([line.split(maxsplit=1)[1] for line in parts], [part["summary"] for part in listed])

@@ -17,7 +17,7 @@ from processes import children
 
 class Ranks(CliTest):
     """Ranks as processes: every failure ends, and says whose it was."""
-    LONG = ("bench", "collective", "--n", "1M", "--steps", "1000000", "--workers", "3", "--algorithm", "balanced")
+    LONG = ("bench", "collective", "--n", "1M", "--steps", "1000000", "--workers", "3", "--collective", "balanced")
 
     def start(self, *args):
         """The program, and its ranks once they run."""

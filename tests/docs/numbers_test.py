@@ -57,6 +57,9 @@ class Runs(RunTest, Told):
         self.assertEqual({line["kind"] for line in lines}, {"train", "eval"})
         self.explained(set().union(*lines), "`metrics.jsonl`")
         self.explained(json.loads((self.folder / "run/summary.json").read_text()), "`summary.json`")
+        classes = json.loads((self.folder / "run/classes.json").read_text())
+        self.assertTrue(classes)
+        self.explained(set().union(*classes), "`classes.json`")
 
 
 class Comparisons(RunTest, Told):
@@ -112,7 +115,8 @@ class Benchmarks(CliTest, Told):
         rows = self.json(*args)
         self.assertTrue(rows)
         self.explained(set().union(*rows), heading)
-        self.columns(self.ok(*args), first, heading)
+        for wide in ([], ["--wide"]) if "--wide" in self.ok(*args[:2], "--help") else ([],):
+            self.columns(self.ok(*args, *wide), first, heading)
 
     def test_select(self):
         self.both("`sluice bench select`", "sparsifier", *SELECT, "--n", "10k")
@@ -121,13 +125,13 @@ class Benchmarks(CliTest, Told):
         self.both("`sluice bench wire`", "codec", *WIRE, "--n", "10k")
 
     def test_collective(self):
-        self.both("`sluice bench collective`", "algorithm", *COLLECTIVE, *SIMULATED, "--workers", 2, "--algorithm",
+        self.both("`sluice bench collective`", "collective", *COLLECTIVE, *SIMULATED, "--workers", 2, "--collective",
                   "dense,balanced")
 
     def test_data_text_audio(self):
         text = self.write(b"In the beginning was the word. " * 100, "text.txt")
         heading = "`sluice bench data`, `text`, `audio`"
-        for args in (("data", "--images", 2, "--batch", 1, "--threads", 1), ("text", "--file", text, "--size", 300),
+        for args in (("data", "--images", 2, "--batch-size", 1, "--threads", 1), ("text", "--file", text, "--size", 300),
                      ("audio", "--minutes", 0.1, "--clip", 1)):
             with self.subTest(args=args):
                 self.both(heading, "what", "bench", *args, "--rounds", 1)

@@ -7,6 +7,7 @@
 #include "sluice/audio/resample.h"
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
@@ -101,14 +102,15 @@ class AudioBench {
   std::vector<std::vector<float>> clips_;
 };
 
-const std::vector<Column> kAudioColumns = {
-    {"what", "what", ""},
-    {"clips", "clips", "{}"},
-    {"audio_s", "audio s", "{:.0f}"},
-    {"seconds", "seconds", "{:.3f}"},
-    {"s_per_hour", "s / hour of audio", "{:.2f}"},
-    {"times_real_time", "x real time", "{:.0f}"},
-};
+const Table kAudioTable = {
+    {{"what", "what", ""},
+     {"clips", "clips", "{}"},
+     {"audio_s", "audio s", "{:.0f}"},
+     {"seconds", "seconds", "{:.3f}"},
+     {"s_per_hour", "s / hour of audio", "{:.2f}"},
+     {"times_real_time", "x real time", "{:.0f}"}},
+    "audio s: length of the clips; seconds: that one core takes for them; "
+    "x real time: times faster than playing them"};
 
 void check_audio(const AudioOptions& o) {
   check_count("--rounds", o.rounds);
@@ -129,13 +131,12 @@ void add_bench_audio(CLI::App& bench) {
   audio->add_option("--minutes", o->minutes, "Audio to make up, in all");
   audio->add_option("--clip", o->clip, "Seconds of a clip");
   audio->add_option("--rounds", o->rounds, "Timed repetitions");
-  audio->add_flag("--json", o->output.json, "Print a JSON array");
-  audio->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
+  add_output_options(*audio, o->output);
+  add_examples(*audio, {"sluice bench audio --minutes 10 --rounds 3"});
   audio->callback([o] {
     check_audio(*o);
     keep_torch_to_one_thread();
-    fmt::print("{}", print_rows(AudioBench(*o).run(), kAudioColumns,
-                                o->output.format()));
+    show_rows(AudioBench(*o).run(), kAudioTable, o->output);
   });
 }
 

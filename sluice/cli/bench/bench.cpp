@@ -9,7 +9,9 @@
 #include <cstdio>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/core/error.h"
+#include "sluice/run/terminal.h"
 
 namespace sluice {
 
@@ -85,7 +87,9 @@ std::vector<std::string> split_specs(const std::vector<std::string>& texts) {
 
 void show_progress(const std::string& line) {
   if (isatty(STDERR_FILENO) == 0) return;
-  fmt::print(stderr, "\r\033[K{}", line);
+  // A line that wraps could not be taken back.
+  fmt::print(stderr, "\r\033[K{}",
+             line.substr(0, terminal_columns(STDERR_FILENO) - 1));
   std::fflush(stderr);
 }
 
@@ -100,6 +104,9 @@ void add_bench(CLI::App& app) {
   add_bench_data(*bench);
   add_bench_audio(*bench);
   add_bench_text(*bench);
+  add_examples(*bench, {"sluice bench select --n 1M --sparsifier topk,adtopk",
+                        "sluice bench collective --n 1M --workers 4 --engine "
+                        "simulated --net 50us,1Gbit"});
 }
 
 }  // namespace sluice

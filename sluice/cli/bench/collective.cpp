@@ -8,6 +8,7 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/bench/race.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/launch.h"
 #include "sluice/cli/shared/network_file.h"
 #include "sluice/cli/shared/table.h"
@@ -173,7 +174,7 @@ void add_traffic(Row& row, const Case& c, const Finish& f) {
 
 Row make_row(const Case& c, const Finish& f, const Finish* dense) {
   const Options& o = c.options;
-  Row row = {{"algorithm", f.spec},
+  Row row = {{"collective", f.spec},
              {"by", f.by},
              {"workers", c.load.ranks},
              {"engine", o.launch.engine},
@@ -226,29 +227,37 @@ std::vector<Row> run_case(const Options& o, Communicator& comm, std::size_t n,
   return rows;
 }
 
-const std::vector<Column> kColumns = {
-    {"algorithm", "algorithm", ""},
-    {"by", "by", ""},
-    {"n", "n", "{}"},
-    {"density", "density", "{:g}"},
-    {"seconds", "ms", "{:.3f}", 1e3},
-    {"seconds_p25", "p25", "{:.3f}", 1e3},
-    {"seconds_p75", "p75", "{:.3f}", 1e3},
-    {"over_dense", "/dense", "{:.3f}"},
-    {"apply_seconds", "apply ms", "{:.3f}", 1e3},
-    {"bytes_sent_max", "sent max", "{:.0f}"},
-    {"bytes_received_max", "recv max", "{:.0f}"},
-    {"bytes_received_mean", "recv mean", "{:.0f}"},
-    {"messages", "messages", "{:.1f}"},
-    {"union", "u", "{:.0f}"},
-    {"bound_bytes", "bound", "{:.0f}"},
-    {"bound_ratio", "/bound", "{:.3f}"},
-    {"imbalance", "imbalance", "{:.3f}"},
-    {"ideal_ratio", "/ideal", "{:.3f}"},
-    {"cpu_seconds", "cpu ms", "{:.3f}", 1e3},
-    {"cpu_over_wire", "cpu % of 1 Gbit", "{:.1f}", 100},
-    {"merge_equals_wire_gbit", "cpu = wire Gbit", "{:.2f}"},
-};
+const Table kTable = {
+    {{"collective", "collective", ""},
+     {"by", "by", ""},
+     {"n", "n", "{}"},
+     {"density", "density", "{:g}"},
+     {"seconds", "ms", "{:.3f}", 1e3},
+     {"seconds_p25", "p25", "{:.3f}", 1e3, true},
+     {"seconds_p75", "p75", "{:.3f}", 1e3, true},
+     {"over_dense", "/dense", "{:.3f}"},
+     {"apply_seconds", "apply ms", "{:.3f}", 1e3, true},
+     {"bytes_sent_max", "sent max", "{:.0f}", 1, true},
+     {"bytes_received_max", "recv max", "{:.0f}"},
+     {"bytes_received_mean", "recv mean", "{:.0f}", 1, true},
+     {"messages", "messages", "{:.1f}", 1, true},
+     {"union", "u", "{:.0f}", 1, true},
+     {"bound_bytes", "bound", "{:.0f}", 1, true},
+     {"bound_ratio", "/bound", "{:.3f}"},
+     {"imbalance", "imbalance", "{:.3f}"},
+     {"ideal_ratio", "/ideal", "{:.3f}", 1, true},
+     {"cpu_seconds", "cpu ms", "{:.3f}", 1e3},
+     {"cpu_over_wire", "cpu % of 1 Gbit", "{:.1f}", 100, true},
+     {"merge_equals_wire_gbit", "cpu = wire Gbit", "{:.2f}", 1, true}},
+    "by: the way it took; ms: median of the slowest rank; /dense: of dense's "
+    "time; recv max: bytes that the busiest rank receives per step; /bound: "
+    "mean bytes received over the fewest that an exact sum can take; "
+    "imbalance: the busiest port over the mean; cpu ms: of a rank's thread; "
+    "-: there is none. --wide: p25, p75: quartiles of ms; apply ms: adding the "
+    "result to the gradient; u: indices that any rank had; /ideal: ms over "
+    "what the bound takes at the network's rate; cpu % of 1 Gbit: cpu ms over "
+    "recv max at that rate; cpu = wire: the rate above which a core is the "
+    "limit"};
 
 void run(const Options& o, Communicator& comm) {
   std::vector<Row> rows;
@@ -264,7 +273,7 @@ void run(const Options& o, Communicator& comm) {
                comm.size(), o.launch.engine, o.launch.network(), o.overlap,
                o.support, o.values);
   }
-  fmt::print("{}", print_rows(rows, kColumns, o.output.format()));
+  show_rows(rows, kTable, o.output);
 }
 
 void check(const Options& o) {
@@ -292,14 +301,16 @@ void check(const Options& o) {
 
 void add_options(CLI::App& command, Options& o) {
   command
-      .add_option("--algorithm", o.algorithms,
+      .add_option("--collective,--algorithm", o.algorithms,
                   "name or name:key=value,key=value (several with commas "
                   "between them or by repeating the option); all if left out")
       ->type_name("TEXT ...")
       ->default_str("");
   command.add_option("--n", o.sizes, "Elements (25M, 1e6, ...)")
       ->delimiter(',');
-  command.add_option("--density", o.densities, "Share of entries of a rank")
+  command
+      .add_option("--densities,--density", o.densities,
+                  "Shares of entries of a rank")
       ->delimiter(',');
   command.add_option("--overlap", o.overlap,
                      "Share of a rank's entries that all ranks have in common");
@@ -317,8 +328,7 @@ void add_options(CLI::App& command, Options& o) {
                      "A file of sluice probe, for the ideal times without "
                      "--net");
   add_launch_options(command, o.launch);
-  command.add_flag("--json", o.output.json, "Print a JSON array");
-  command.add_flag("--csv", o.output.csv, "Print CSV")->excludes("--json");
+  add_output_options(command, o.output, true);
 }
 
 }  // namespace
@@ -331,6 +341,13 @@ void add_bench_collective(CLI::App& bench) {
       "bytes with headers against the fewest possible, and how evenly they "
       "are spread");
   add_options(*command, *o);
+  add_examples(
+      *command,
+      {"sluice bench collective --n 25M --workers 4 --net 50us,1Gbit",
+       "sluice bench collective --n 1M --densities 0.001,0.01 --workers 8 "
+       "--engine simulated --net 50us,1Gbit",
+       "sluice bench collective --n 1M --collective dense,balanced,oktopk "
+       "--workers 2 --wide"});
   command->callback([o] {
     o->algorithms = split_specs(o->algorithms);
     if (o->algorithms.empty()) {

@@ -10,6 +10,7 @@
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/core/ensure.h"
 #include "sluice/data/image_folder.h"
@@ -166,16 +167,18 @@ class Bench {
   std::vector<std::vector<std::uint8_t>> files_;
 };
 
-const std::vector<Column> kColumns = {
-    {"what", "what", ""},
-    {"decodes", "decodes", ""},
-    {"threads", "threads", "{}"},
-    {"images", "images", "{}"},
-    {"bytes_per_image", "kB/image", "{:.0f}", 1e-3},
-    {"samples_per_s", "samples/s", "{:.0f}"},
-    {"samples_per_core_s", "per core", "{:.0f}"},
-    {"over_libjpeg", "time / libjpeg", "{:.2f}"},
-};
+const Table kTable = {
+    {{"what", "what", ""},
+     {"decodes", "decodes", ""},
+     {"threads", "threads", "{}"},
+     {"images", "images", "{}"},
+     {"bytes_per_image", "kB/image", "{:.0f}", 1e-3},
+     {"samples_per_s", "samples/s", "{:.0f}"},
+     {"samples_per_core_s", "per core", "{:.0f}"},
+     {"over_libjpeg", "time / libjpeg", "{:.2f}"}},
+    "decodes: the whole image, the part that is wanted, or that at reduced "
+    "size; samples/s: by the clock; per core: per second of processor time; "
+    "time / libjpeg: processor time over that of libjpeg-turbo alone"};
 
 void run(const Options& o) {
   std::unique_ptr<TempFolder> made;
@@ -187,8 +190,7 @@ void run(const Options& o) {
     write_photographs(folder, static_cast<std::size_t>(o.images),
                       {o.width, o.height}, static_cast<int>(o.quality));
   }
-  fmt::print("{}",
-             print_rows(Bench(o, folder).run(), kColumns, o.output.format()));
+  show_rows(Bench(o, folder).run(), kTable, o.output);
 }
 
 }  // namespace
@@ -209,15 +211,17 @@ void add_bench_data(CLI::App& bench) {
   data->add_option("--height", o->height, "The same");
   data->add_option("--quality", o->quality, "The same, of JPEG, 1 to 100");
   data->add_option("--threads", o->threads, "Data threads")->delimiter(',');
-  data->add_option("--batch", o->batch, "Samples per batch");
+  data->add_option("--batch-size,--batch", o->batch, "Samples per batch");
   data->add_option("--prefetch", o->prefetch, "Batches made ahead");
   data->add_option("--rounds", o->rounds, "Timed repetitions");
-  data->add_flag("--json", o->output.json, "Print a JSON array");
-  data->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
+  add_output_options(*data, o->output);
+  add_examples(*data, {"sluice bench data",
+                       "sluice bench data --data-dir /data/flowers --threads "
+                       "1,2,4"});
   data->callback([o] {
     for (const std::int64_t threads : o->threads) check_threads(threads);
     check_count("--images", o->images);
-    check_count("--batch", o->batch);
+    check_count("--batch-size", o->batch);
     check_count("--rounds", o->rounds);
     for (const auto& [name, value, most] :
          {std::tuple{"--width", o->width, 20000},

@@ -9,6 +9,7 @@
 #include "sluice/cli/bench/model_shapes.h"
 #include "sluice/cli/bench/select_plot.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/codec/codec.h"
 #include "sluice/core/atomic_file.h"
@@ -319,28 +320,32 @@ std::vector<Row> Bench::run(double density, const std::string& spec) {
   return rows;
 }
 
-const std::vector<Column> kColumns = {
-    {"sparsifier", "sparsifier", ""},
-    {"model", "model", ""},
-    {"n", "n", "{}"},
-    {"row", "row", "{}"},
-    {"stride", "stride", "{}"},
-    {"density", "density", "{:g}"},
-    {"data", "data", ""},
-    {"threads", "threads", "{}"},
-    {"phase", "phase", ""},
-    {"seconds", "ms", "{:.3f}", 1e3},
-    {"floor_seconds", "floor ms", "{:.3f}", 1e3},
-    {"ratio", "ratio", "{:.2f}"},
-    {"gb_per_s", "GB/s", "{:.1f}"},
-    {"floor_gb_per_s", "floor GB/s", "{:.1f}"},
-    {"k_hat_over_k", "k_hat/k", "{:.3f}"},
-    {"failed_brackets", "failed", "{}"},
-    {"bytes", "bytes", "{}"},
-    {"bits_per_entry", "bits/entry", "{:.2f}"},
-    {"encode_share", "encode %", "{:.1f}", 100},
-    {"decode_share", "decode %", "{:.1f}", 100},
-};
+const Table kTable = {
+    {{"sparsifier", "sparsifier", ""},
+     {"model", "model", "", 1, true},
+     {"n", "n", "{}"},
+     {"row", "row", "{}", 1, true},
+     {"stride", "stride", "{}", 1, true},
+     {"density", "density", "{:g}"},
+     {"data", "data", ""},
+     {"threads", "threads", "{}"},
+     {"phase", "phase", ""},
+     {"seconds", "ms", "{:.3f}", 1e3},
+     {"floor_seconds", "floor ms", "{:.3f}", 1e3, true},
+     {"ratio", "ratio", "{:.2f}"},
+     {"gb_per_s", "GB/s", "{:.1f}", 1, true},
+     {"floor_gb_per_s", "floor GB/s", "{:.1f}", 1, true},
+     {"k_hat_over_k", "k^/k", "{:.3f}"},
+     {"failed_brackets", "failed", "{}", 1, true},
+     {"bytes", "bytes", "{}"},
+     {"bits_per_entry", "bits/entry", "{:.2f}", 1, true},
+     {"encode_share", "encode %", "{:.1f}", 100, true},
+     {"decode_share", "decode %", "{:.1f}", 100, true}},
+    "phase: cold is a first step, steady all later ones; ratio: time over the "
+    "floor, the fastest r += g, in the same step; k^/k: entries selected over "
+    "those asked for; bytes: of the message. --wide: row, stride: shape, for "
+    "rules by rows; failed: guessed thresholds that cost a second round; "
+    "encode %, decode %: of ms"};
 
 // Everything that can be wrong, before anything runs for minutes.
 void check(const Options& o) {
@@ -412,7 +417,7 @@ void run_all(const Options& options) {
     }
   }
   if (!options.plot.empty()) write_text(options.plot, draw_selects(rows));
-  fmt::print("{}", print_rows(rows, kColumns, options.output.format()));
+  show_rows(rows, kTable, options.output);
 }
 
 }  // namespace
@@ -432,9 +437,12 @@ void add_bench_select(CLI::App& bench) {
       ->add_option("--model", o->models,
                    "All tensors of a model at once instead: resnet50, "
                    "resnet152 or bert-large")
+      ->type_name(fmt::format("{{{}}}", fmt::join(known_models(), ",")))
       ->delimiter(',')
       ->excludes(n);
-  select->add_option("--density", o->densities, "Share of entries to send")
+  select
+      ->add_option("--densities,--density", o->densities,
+                   "Shares of entries to send")
       ->delimiter(',');
   select
       ->add_option("--data", o->data,
@@ -459,8 +467,12 @@ void add_bench_select(CLI::App& bench) {
   select->add_option("--steps", o->steps, "Timed steps in steady state");
   select->add_option("--plot", o->plot,
                      "Also draw it: an SVG file, ms by density or elements");
-  select->add_flag("--json", o->output.json, "Print a JSON array");
-  select->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
+  add_output_options(*select, o->output, true);
+  add_examples(*select, {"sluice bench select --n 25M --densities 0.001,0.01 "
+                         "--sparsifier topk,adtopk",
+                         "sluice bench select --model resnet50 --threads 2",
+                         "sluice bench select --n 1M --data laplace "
+                         "--sparsifier dgc:upper=1.5 --csv"});
   select->callback([o] {
     o->sparsifiers = split_specs(o->sparsifiers);
     run_all(*o);

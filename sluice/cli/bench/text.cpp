@@ -6,6 +6,7 @@
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/core/ensure.h"
 #include "sluice/text/bpe_tokenizer.h"
@@ -140,13 +141,14 @@ void bench_text(const TextOptions& o) {
   (void)sink;
   lanes[0].tokens = lanes[1].tokens = 0;
   show_progress("");
-  fmt::print("{}",
-             print_rows(rows_of(lanes, static_cast<double>(text.size()) / 1e6),
-                        {{"what", "what", "{}"},
-                         {"mb_per_second", "MB/s", "{:.1f}"},
-                         {"tokens", "tokens", "{}"},
-                         {"ratio", "x floor", "{:.1f}"}},
-                        o.output.format()));
+  show_rows(rows_of(lanes, static_cast<double>(text.size()) / 1e6),
+            {{{"what", "what", ""},
+              {"mb_per_second", "MB/s", "{:.1f}"},
+              {"tokens", "tokens", "{}"},
+              {"ratio", "x floor", "{:.1f}"}},
+             "MB/s: of text, per second of one core; tokens: that came out; "
+             "x floor: time over that of adding up the bytes"},
+            o.output);
 }
 
 }  // namespace
@@ -161,8 +163,9 @@ void add_bench_text(CLI::App& bench) {
                    "Tokens of the vocabularies trained on it")
       ->check(CLI::Range(std::int64_t{300}, std::int64_t{1} << 20));
   text->add_option("--rounds", o->rounds, "Timed rounds; the median counts");
-  auto* json = text->add_flag("--json", o->output.json, "Print JSON");
-  text->add_flag("--csv", o->output.csv, "Print CSV")->excludes(json);
+  add_output_options(*text, o->output);
+  add_examples(*text, {"sluice bench text",
+                       "sluice bench text --file book.txt --size 4096"});
   text->callback([o] { bench_text(*o); });
 }
 

@@ -8,6 +8,7 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/bench/gradient_source.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/codec/codec.h"
 #include "sluice/core/error.h"
@@ -147,23 +148,26 @@ Row bench_codec(Device& device, Feedback& feedback, const std::string& spec,
           {"device", device.backend->name()}};
 }
 
-const std::vector<Column> kColumns = {
-    {"codec", "codec", ""},
-    {"form", "form", ""},
-    {"values", "values", ""},
-    {"density", "density", "{:g}"},
-    {"entries", "entries", "{}"},
-    {"bytes", "bytes", "{}"},
-    {"index_bits", "bits/index", "{:.2f}"},
-    {"entropy_bits", "entropy", "{:.2f}"},
-    {"bits_per_entry", "bits/entry", "{:.2f}"},
-    {"encode_seconds", "encode us", "{:.1f}", 1e6},
-    {"decode_seconds", "decode us", "{:.1f}", 1e6},
-    {"encode_ns", "ns/entry", "{:.2f}"},
-    {"decode_ns", "ns/entry", "{:.2f}"},
-    {"encode_share", "encode %", "{:.1f}", 100},
-    {"decode_share", "decode %", "{:.1f}", 100},
-};
+const Table kTable = {
+    {{"codec", "codec", ""},
+     {"form", "form", ""},
+     {"values", "values", ""},
+     {"density", "density", "{:g}"},
+     {"entries", "entries", "{}", 1, true},
+     {"bytes", "bytes", "{}"},
+     {"index_bits", "bits/index", "{:.2f}"},
+     {"entropy_bits", "entropy", "{:.2f}"},
+     {"bits_per_entry", "bits/entry", "{:.2f}", 1, true},
+     {"encode_seconds", "encode us", "{:.1f}", 1e6, true},
+     {"decode_seconds", "decode us", "{:.1f}", 1e6, true},
+     {"encode_ns", "encode ns", "{:.2f}"},
+     {"decode_ns", "decode ns", "{:.2f}"},
+     {"encode_share", "encode %", "{:.1f}", 100, true},
+     {"decode_share", "decode %", "{:.1f}", 100, true}},
+    "form, values: what the codec chose; bytes: of the message; bits/index: of "
+    "positions alone; entropy: the least that random positions can take; "
+    "encode ns, decode ns: per entry. --wide: bits/entry: positions, values "
+    "and headers; encode %, decode %: of the time of the selection"};
 
 // The codecs that can carry what was selected with these values.
 std::vector<std::string> codecs_for(const Feedback& feedback,
@@ -228,7 +232,7 @@ void run(const Options& o) {
     }
   }
   show_progress("");
-  fmt::print("{}", print_rows(rows, kColumns, o.output.format()));
+  show_rows(rows, kTable, o.output);
 }
 
 }  // namespace
@@ -241,7 +245,8 @@ void add_bench_wire(CLI::App& bench) {
       "entropy "
       "of its positions and the time of the select (one thread, or a GPU)");
   wire->add_option("--n", o->size, "Elements");
-  wire->add_option("--density", o->densities, "Share of entries to send")
+  wire->add_option("--densities,--density", o->densities,
+                   "Shares of entries to send")
       ->delimiter(',');
   wire->add_option("--data", o->data, "As for bench select");
   wire->add_option("--sparsifier", o->sparsifier, "What selects");
@@ -249,8 +254,9 @@ void add_bench_wire(CLI::App& bench) {
       ->check(CLI::IsMember({"cpu", "cuda"}));
   wire->add_option("--row", o->row, "Row length for adtopk, columns for tile");
   wire->add_option("--steps", o->steps, "Timed repetitions");
-  wire->add_flag("--json", o->output.json, "Print a JSON array");
-  wire->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
+  add_output_options(*wire, o->output, true);
+  add_examples(*wire, {"sluice bench wire --n 25M --densities 0.01",
+                       "sluice bench wire --n 1M --sparsifier adtopk --wide"});
   wire->callback([o] {
     for (const double d : o->densities) check_density(d);
     check_count("--row", o->row);

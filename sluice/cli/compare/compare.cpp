@@ -15,6 +15,7 @@
 #include "sluice/cli/compare/queue.h"
 #include "sluice/cli/compare/report.h"
 #include "sluice/cli/report/live.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
 #include "sluice/core/error.h"
@@ -439,10 +440,6 @@ void add_compare(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "compare", "Train one job with several methods, densities and seeds");
-  command->footer(
-      "example:\n  sluice compare --out runs/cmp --methods dense,topk,dgc "
-      "--densities 0.01,0.001 \\\n    --seeds 1,2 -- --model mlp --epochs 10 "
-      "--lr-schedule cosine");
   command->add_option("--out", o->out, "Folder for the runs and the table");
   CLI::Option* methods =
       command
@@ -496,6 +493,16 @@ void add_compare(CLI::App& app) {
                     "Write table and plots again; needs --out only");
   CLI::Option* job =
       command->add_option("job", o->job, "The job, after --: flags of train");
+  group_options(*command, "What is compared",
+                {"--methods", "--densities", "--seeds", "--target", "--preset",
+                 "--config"});
+  group_options(*command, "Recipes",
+                {"--tune", "--tune-momenta", "--tune-rates"});
+  add_examples(
+      *command,
+      {"sluice compare --out runs/cmp --methods dense,topk,dgc --densities "
+       "0.01,0.001 --seeds 1,2 -- --model mlp --epochs 10",
+       "sluice compare --out runs/cmp --report-only"});
   // The last one wins, so that scripts can append.
   for (CLI::Option* option : command->get_options()) {
     if (option == methods || option == job) continue;

@@ -13,9 +13,12 @@
 #include <filesystem>
 #include <sstream>
 
+#include "sluice/cli/bench/bench.h"
 #include "sluice/cli/shared/child.h"
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
+#include "sluice/run/metrics_file.h"
+#include "sluice/run/terminal.h"
 
 namespace sluice {
 namespace {
@@ -25,13 +28,6 @@ using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string duration(double seconds) {
-  const auto s = static_cast<long>(seconds + 0.5);
-  if (s < 60) return fmt::format("{} s", s);
-  if (s < 3600) return fmt::format("{} min {:02} s", s / 60, s % 60);
-  return fmt::format("{} h {:02} min", s / 3600, s / 60 % 60);
 }
 
 // Why a run failed: what the first rank to fail said, for the others then miss
@@ -105,6 +101,7 @@ class Queue {
   void finish(const Active& active, int status);
   void fail(std::size_t i, const std::string& reason);
   void say(std::size_t i, const std::string& what);
+  void draw();
   double time_left() const;
 
   const std::vector<Cell>& cells_;
@@ -113,6 +110,7 @@ class Queue {
   std::vector<Active> active_;
   Estimate estimate_;
   Clock::time_point start_ = Clock::now();
+  Clock::time_point drawn_ = start_;
   std::size_t done_ = 0;
   QueueOutcome outcome_;
 };
@@ -129,7 +127,9 @@ QueueOutcome Queue::run() {
       for (const Active& a : active_) kill(a.pid, SIGTERM);
     }
     reap();
+    draw();
   }
+  show_progress("");
   outcome_.left += todo_.size();
   return outcome_;
 }
@@ -218,7 +218,7 @@ void Queue::finish(const Active& ended, int status) {
                                     ? "not evaluated"
                                     : concat(run.kind->label, " ",
                                              run.kind->text(run.final_score())),
-                                duration(took)));
+                                duration_text(took)));
   } else if (outcome_.stopped) {
     ++outcome_.left;
     say(ended.cell, "stopped; it goes on next time");
@@ -243,11 +243,39 @@ void Queue::fail(std::size_t i, const std::string& reason) {
   say(i, "failed: " + reason);
 }
 
-void Queue::say(std::size_t i, const std::string& what) {
+// Once in a while, on a terminal: what the first run is at.
+void Queue::draw() {
+  constexpr double kPause = 1;
+  if (active_.empty() || isatty(STDERR_FILENO) == 0 || since(drawn_) < kPause) {
+    return;
+  }
+  drawn_ = Clock::now();
+  const Active& first = active_.front();
+  std::vector<std::string> parts = {fmt::format(
+      "[{}/{}] {}", done_, cells_.size(), cells_[first.cell].describe())};
   const double left = time_left();
-  fmt::print(stderr, "[{}/{}] {}: {}; {} so far{}\n", done_, cells_.size(),
-             cells_[i].describe(), what, duration(since(start_)),
-             left > 0 ? fmt::format(", about {} left", duration(left)) : "");
+  if (left > 0) {
+    parts.push_back(fmt::format("about {} left", duration_text(left)));
+  }
+  const auto lines = read_metrics(cells_[first.cell].folder + "/metrics.jsonl");
+  for (auto line = lines.rbegin(); line != lines.rend(); ++line) {
+    if (line->kind != MetricsLine::kTrain) continue;
+    parts.push_back(
+        fmt::format("waiting {:.0f} %", 100 * line->exposed_s / line->step_s));
+    parts.push_back(fmt::format("step {}", line->step));
+    parts.push_back(fmt::format("loss {:.4f}", line->loss));
+    break;
+  }
+  show_progress(fit_parts(parts, terminal_columns(STDERR_FILENO) - 1));
+}
+
+void Queue::say(std::size_t i, const std::string& what) {
+  show_progress("");
+  const double left = time_left();
+  fmt::print(
+      stderr, "[{}/{}] {}: {}; {} so far{}\n", done_, cells_.size(),
+      cells_[i].describe(), what, duration_text(since(start_)),
+      left > 0 ? fmt::format(", about {} left", duration_text(left)) : "");
   std::fflush(stderr);
 }
 

@@ -24,9 +24,10 @@ double behind(const ScoreKind& kind, double a, double b) {
 }
 
 // A score is a share, or has no unit.
-std::vector<Column> columns(const ScoreKind& kind) {
+Table table_of(const ScoreKind& kind) {
   const double scale = kind.shown(1);
-  return {
+  Table table;
+  table.columns = {
       {"method", "method", ""},
       {"density", "density %", "{:g}", 100},
       {"feedback", "feedback", ""},
@@ -44,6 +45,13 @@ std::vector<Column> columns(const ScoreKind& kind) {
       {"step_speedup", "x step", "{:.2f}"},
       {"target_speedup", "x target", "{:.2f}"},
   };
+  table.legend =
+      std::string(kind.label) +
+      " final, best: mean over seeds; +-: half of what lies between the seeds; "
+      "to target: seconds in training steps until the mean reaches it; "
+      "kB/step: sent per worker; ms/step: median; k^/k: entries selected over "
+      "those asked for; x: times faster than dense";
+  return table;
 }
 
 double mean(const std::vector<double>& values) {
@@ -225,11 +233,6 @@ std::vector<std::string> make_notes(const std::vector<Cell>& cells,
   notes.push_back(
       target ? fmt::format("target: {} {}", kind.label, kind.text(*target))
              : "target: none (no finished dense run; --target NUMBER)");
-  notes.push_back(
-      std::string(kind.label) +
-      " final, best: mean over seeds; +-: half of what lies between the seeds; "
-      "to target: seconds in training steps until the mean reaches it; "
-      "kB/step: sent per worker; ms/step: median; x: times faster than dense");
   if (how.grid.empty()) {
     notes.push_back(
         "recipe: the job's, with momentum where the method wants it; --tune "
@@ -304,7 +307,7 @@ Report make_report(const std::vector<Cell>& cells,
 
 std::string print_report(const Report& report) {
   std::string text =
-      print_rows(report.rows, columns(*report.kind), Format::kTable);
+      print_rows(report.rows, table_of(*report.kind), Format::kTable);
   for (const std::string& note : report.notes) text += note + "\n";
   return text;
 }
@@ -313,7 +316,7 @@ void write_report(const std::string& folder, const Report& report,
                   const std::vector<Cell>& cells,
                   const std::vector<RunRecord>& runs) {
   std::string markdown =
-      print_rows(report.rows, columns(*report.kind), Format::kMarkdown);
+      print_rows(report.rows, table_of(*report.kind), Format::kMarkdown);
   for (const std::string& note : report.notes) markdown += "\n" + note + "\n";
   const Json all = {{"score", report.kind->name},
                     {"target", maybe(report.target)},
@@ -323,7 +326,8 @@ void write_report(const std::string& folder, const Report& report,
   write_text(folder + "/table.txt", print_report(report));
   write_text(folder + "/table.md", markdown);
   write_text(folder + "/table.csv",
-             print_rows(without_nulls(report.rows), {}, Format::kCsv));
+             print_rows(without_nulls(report.rows), table_of(*report.kind),
+                        Format::kCsv));
   write_text(folder + "/table.json",
              all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   for (const auto& [name, picture] : make_plots(cells, runs)) {

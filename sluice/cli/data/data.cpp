@@ -1,4 +1,5 @@
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 
 namespace sluice {
 
@@ -7,6 +8,7 @@ void add_data(CLI::App& app) {
   data->require_subcommand(1);
   data->option_defaults()->always_capture_default();
   add_data_vocab(*data);
+  add_examples(*data, {"sluice data vocab --size 4096 --out vocab book.txt"});
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
 #include "sluice/text/utf8.h"
@@ -95,6 +96,10 @@ void add_data_vocab(CLI::App& data) {
   vocab->add_option("--out", o->out, "Folder for the files")->required();
   vocab->add_flag("--cased", o->cased, "Keep case and accents (wordpiece)");
   vocab->add_option("files", o->files, "Texts in UTF-8")->required();
+  add_examples(*vocab,
+               {"sluice data vocab --size 4096 --out vocab book.txt",
+                "sluice data vocab --kind wordpiece --size 4096 --out pieces "
+                "book.txt"});
   vocab->callback([o] { make_vocab(*o); });
 }
 

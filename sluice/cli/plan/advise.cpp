@@ -5,6 +5,7 @@
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/core/error.h"
 #include "sluice/plan/planner.h"
@@ -92,17 +93,21 @@ void print_advice(const Job& job, const std::vector<Json>& rows,
   fmt::print("{} on {} workers, {}; computing takes {:.3f} ms\n",
              job.profile.model, job.ranks, describe(job.network),
              1e3 * rows[0]["compute"].get<double>());
-  fmt::print("{}", print_rows(rows,
-                              {{"method", "method", ""},
-                               {"density", "density", "{:.4g}"},
-                               {"buckets", "buckets", "{}"},
-                               {"sparse_buckets", "sparse", "{}"},
-                               {"iteration", "step ms", "{:.3f}", 1e3},
-                               {"exposed_exchange", "waits ms", "{:.3f}", 1e3},
-                               {"exposed_work", "work ms", "{:.3f}", 1e3},
-                               {"free_compression", "free ms", "{:.3f}", 1e3},
-                               {"bytes", "MB", "{:.3f}", 1e-6}},
-                              Format::kTable));
+  show_rows(
+      rows,
+      {{{"method", "method", ""},
+        {"density", "density", "{:.4g}"},
+        {"buckets", "buckets", "{}"},
+        {"sparse_buckets", "sparse", "{}"},
+        {"iteration", "step ms", "{:.3f}", 1e3},
+        {"exposed_exchange", "waits ms", "{:.3f}", 1e3},
+        {"exposed_work", "work ms", "{:.3f}", 1e3},
+        {"free_compression", "free ms", "{:.3f}", 1e3},
+        {"bytes", "MB", "{:.3f}", 1e-6}},
+       "all simulated. sparse: buckets that are; step ms: an iteration; waits "
+       "ms, work ms: of it, waiting for exchanges, and selecting and applying "
+       "that backward does not hide; free ms: if compressing took no time; "
+       "MB: received by a worker"});
   fmt::print("{}\n", advice["verdict"].get<std::string>());
   for (const Json& command : advice["commands"]) {
     fmt::print("  {}\n", command.get<std::string>());
@@ -111,7 +116,7 @@ void print_advice(const Job& job, const std::vector<Json>& rows,
 
 void run(const Options& o) {
   JobOptions options = o.job;
-  require(!o.densities.empty(), "[advise] --density must be given a number");
+  require(!o.densities.empty(), "[advise] --densities must be given a number");
   for (const double density : o.densities) {
     options.density = density;
     make_job(options);
@@ -163,13 +168,12 @@ void add_advise(CLI::App& app) {
   add_job_options(*advise, o->job);
   add_workers(*advise, o->job);
   advise
-      ->add_option("--density", o->densities,
+      ->add_option("--densities,--density", o->densities,
                    "Shares of entries to send, with commas")
       ->delimiter(',');
   advise->add_flag("--json", o->json, "Print JSON");
-  advise->footer(
-      "sluice advise --profile profile.json --net 50us,1Gbit --workers 16 "
-      "--density 0.001,0.01");
+  add_examples(*advise, {"sluice advise --profile profile.json --net "
+                         "50us,1Gbit --workers 16 --densities 0.001,0.01"});
   advise->callback([o] { run(*o); });
 }
 

@@ -6,6 +6,7 @@
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/hand_profile.h"
 #include "sluice/cli/plan/job_options.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/error.h"
@@ -243,20 +244,22 @@ void add_plan_claims(CLI::App& plan) {
       "claims",
       "Speed-ups that papers claim, next to what the simulator gives for their "
       "models and networks with our collectives; auto: what it would plan");
-  claims->add_flag("--json", output->json, "Print a JSON array");
-  claims->add_flag("--csv", output->csv, "Print CSV")->excludes("--json");
+  add_output_options(*claims, *output);
+  add_examples(*claims, {"sluice plan claims", "sluice plan claims --csv"});
   claims->callback([output] {
-    fmt::print("{}", print_rows(all_rows(),
-                                {{"paper", "paper", ""},
-                                 {"model", "model", ""},
-                                 {"workers", "workers", "{}"},
-                                 {"what", "speed-up", ""},
-                                 {"claimed", "claimed", "{:.2f}"},
-                                 {"simulated", "simulated", "{:.2f}"},
-                                 {"base", "from ms", "{:.1f}", 1e3},
-                                 {"method", "to ms", "{:.1f}", 1e3},
-                                 {"auto", "auto ms", "{:.1f}", 1e3}},
-                                output->format()));
+    show_rows(all_rows(),
+              {{{"paper", "paper", ""},
+                {"model", "model", ""},
+                {"workers", "workers", "{}"},
+                {"what", "speed-up", ""},
+                {"claimed", "claimed", "{:.2f}"},
+                {"simulated", "simulated", "{:.2f}"},
+                {"base", "from ms", "{:.1f}", 1e3},
+                {"method", "to ms", "{:.1f}", 1e3},
+                {"auto", "auto ms", "{:.1f}", 1e3}},
+               "claimed: by the paper; simulated: by us, from so many ms to so "
+               "many; auto ms: with the plan that we would choose"},
+              *output);
   });
 }
 

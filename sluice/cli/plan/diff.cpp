@@ -5,7 +5,9 @@
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
+#include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
 
 namespace sluice {
@@ -64,16 +66,14 @@ void run(const Options& o) {
     fmt::print("{}\n", Json{{"same", same}, {"changes", rows}}.dump(2));
     return;
   }
-  fmt::print("{}", print_rows(rows,
-                              {{"in", "", ""},
-                               {"bucket", "bucket", "{}"},
-                               {"label", "tensors", ""},
-                               {"way", "travels as", ""},
-                               {"feedback", "feedback", ""},
-                               {"values", "values", ""}},
-                              Format::kTable));
-  fmt::print("{} buckets are the same; - only in {}, + only in {}\n", same,
-             o.before, o.after);
+  show_rows(rows, {{{"in", "", ""},
+                    {"bucket", "bucket", "{}"},
+                    {"label", "tensors", ""},
+                    {"way", "travels as", ""},
+                    {"feedback", "feedback", ""},
+                    {"values", "values", ""}},
+                   concat("-: only in ", o.before, "; +: only in ", o.after)});
+  fmt::print("{} buckets are the same\n", same);
 }
 
 }  // namespace
@@ -85,7 +85,7 @@ void add_plan_diff(CLI::App& plan) {
   diff->add_option("before", o->before, "A plan.json")->required();
   diff->add_option("after", o->after, "Another")->required();
   diff->add_flag("--json", o->json, "Print JSON");
-  diff->footer("sluice plan diff runs/a/plan.json runs/b/plan.json");
+  add_examples(*diff, {"sluice plan diff runs/a/plan.json runs/b/plan.json"});
   diff->callback([o] { run(*o); });
 }
 

@@ -5,6 +5,7 @@
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/plan/ways.h"
 #include "sluice/run/timeline.h"
@@ -82,19 +83,22 @@ Json row_of(const Job& job, const Plan& plan, const Simulation& s,
   return row;
 }
 
-const std::vector<Column> kColumns = {
-    {"bucket", "bucket", "{}"},
-    {"tensors", "tensors", ""},
-    {"elements", "elements", "{}"},
-    {"way", "travels as", ""},
-    {"select", "select ms", "{:.3f}", 1e3},
-    {"exchange", "exchange ms", "{:.3f}", 1e3},
-    {"apply", "apply ms", "{:.3f}", 1e3},
-    {"ready", "ready at", "{:.2f}", 1e3},
-    {"sent_from", "sent from", "{:.2f}", 1e3},
-    {"applied", "applied at", "{:.2f}", 1e3},
-    {"instead", "next best", ""},
-    {"change", "step +ms", "{:.3f}", 1e3}};
+const Table kTable = {
+    {{"bucket", "bucket", "{}"},
+     {"tensors", "tensors", ""},
+     {"elements", "elements", "{}"},
+     {"way", "travels as", ""},
+     {"select", "select ms", "{:.3f}", 1e3},
+     {"exchange", "exchange ms", "{:.3f}", 1e3},
+     {"apply", "apply ms", "{:.3f}", 1e3},
+     {"ready", "ready at", "{:.2f}", 1e3},
+     {"sent_from", "sent from", "{:.2f}", 1e3},
+     {"applied", "applied at", "{:.2f}", 1e3},
+     {"instead", "next best", ""},
+     {"change", "step +ms", "{:.3f}", 1e3}},
+    "all simulated. ready at, sent from, applied at: ms after forward began; "
+    "next best: the best other way for this bucket alone, and what the step "
+    "would then take more"};
 
 void run(const Options& o) {
   const Job job = make_job(o.job);
@@ -115,8 +119,8 @@ void run(const Options& o) {
     fmt::print("{}\n", all.dump(2));
     return;
   }
-  fmt::print("{}{}", describe(job, plan, s),
-             print_rows(rows, kColumns, Format::kTable));
+  fmt::print("{}", describe(job, plan, s));
+  show_rows(rows, kTable);
 }
 
 }  // namespace
@@ -134,9 +138,9 @@ void add_plan_explain(CLI::App& plan) {
   explain->add_option("--trace", o->trace,
                       "Write the simulated step as a timeline for Perfetto");
   explain->add_flag("--json", o->json, "Print JSON, with every alternative");
-  explain->footer(
-      "sluice plan explain plan.json --profile profile.json --net 50us,1Gbit "
-      "--workers 16");
+  add_examples(*explain,
+               {"sluice plan explain plan.json --profile profile.json --net "
+                "50us,1Gbit --workers 16"});
   explain->callback([o] { run(*o); });
 }
 

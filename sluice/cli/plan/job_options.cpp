@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "sluice/cli/bench/bench.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/comm/emulated/emulated.h"
 #include "sluice/core/error.h"
@@ -56,6 +57,12 @@ void add_job_options(CLI::App& command, JobOptions& o) {
       ->check(CLI::IsMember({"beside", "backward"}));
   command.add_flag("--hierarchical", o.hierarchical,
                    "Ranks of a machine add their gradients first");
+  group_options(
+      command, "The job",
+      {"--profile", "--net", "--device", "--select", "--hierarchical"});
+  group_options(command, "What is sent",
+                {"--sparsifier", "--feedback", "--values", "--collective",
+                 "--dense-collective", "--dense-rank", "--dense-below"});
 }
 
 void add_density(CLI::App& command, JobOptions& o) {

@@ -5,6 +5,7 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/core/atomic_file.h"
 #include "sluice/plan/planner.h"
 
@@ -52,11 +53,12 @@ void add_plan_make(CLI::App& plan) {
                    "One of `sluice list planners`, or size=BYTES");
   make->add_option("--out", o->out, "The file to write");
   make->add_flag("--json", o->json, "Print what it would take as JSON");
-  make->footer(
-      "sluice plan make --profile profile.json --net network.json --workers "
-      "16\n"
-      "sluice plan make --net 50us,1Gbit --workers 64 --planner omgs-exact "
-      "--collective allgather --out omgs.json");
+  add_examples(
+      *make,
+      {"sluice plan make --profile profile.json --net network.json --workers "
+       "16",
+       "sluice plan make --net 50us,1Gbit --workers 64 --planner omgs-exact "
+       "--collective allgather --out omgs.json"});
   make->callback([o] { run(*o); });
 }
 

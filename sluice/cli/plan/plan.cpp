@@ -1,4 +1,5 @@
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 
 namespace sluice {
 
@@ -12,6 +13,12 @@ void add_plan(CLI::App& app) {
   add_plan_diff(*plan);
   add_plan_profile(*plan);
   add_plan_claims(*plan);
+  add_examples(*plan,
+               {"sluice plan profile --model resnet50 --forward 0.09 "
+                "--backward 0.12",
+                "sluice plan make --net 50us,1Gbit --workers 16",
+                "sluice plan explain plan.json --net 50us,1Gbit --workers "
+                "16"});
 }
 
 }  // namespace sluice

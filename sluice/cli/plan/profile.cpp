@@ -7,6 +7,7 @@
 #include "sluice/cli/bench/model_shapes.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/hand_profile.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/sparsify/sparsifier.h"
@@ -86,9 +87,10 @@ void add_plan_profile(CLI::App& plan) {
   profile->add_option("--apply-rate", o->apply_rate,
                       "Seconds per entry that is applied");
   profile->add_option("--out", o->out, "The file to write");
-  profile->footer(
-      "sluice plan profile --model resnet50 --forward 0.09 --backward 0.12\n"
-      "sluice advise --net 50us,1Gbit --workers 16");
+  add_examples(
+      *profile,
+      {"sluice plan profile --model resnet50 --forward 0.09 --backward 0.12",
+       "sluice advise --net 50us,1Gbit --workers 16"});
   profile->callback([o] { run(*o); });
 }
 

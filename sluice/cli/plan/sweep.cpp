@@ -7,6 +7,7 @@
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/atomic_file.h"
@@ -121,24 +122,28 @@ std::string plot_of(const std::vector<Json>& rows, const std::string& title) {
                    {.label = "iteration, ms", .log = true});
 }
 
-const std::vector<Column> kColumns = {
-    {"method", "method", ""},
-    {"workers", "workers", "{}"},
-    {"planner", "planner", ""},
-    {"buckets", "buckets", "{}"},
-    {"iteration", "step ms", "{:.3f}", 1e3},
-    {"exposed_exchange", "exchange ms", "{:.3f}", 1e3},
-    {"exposed_work", "work ms", "{:.3f}", 1e3},
-    {"free_compression", "free ms", "{:.3f}", 1e3},
-    {"bytes", "MB", "{:.3f}", 1e-6},
-    {"efficiency", "efficiency %", "{:.1f}", 100}};
+const Table kTable = {
+    {{"method", "method", ""},
+     {"workers", "workers", "{}"},
+     {"planner", "planner", ""},
+     {"buckets", "buckets", "{}"},
+     {"iteration", "step ms", "{:.3f}", 1e3},
+     {"exposed_exchange", "exchange ms", "{:.3f}", 1e3},
+     {"exposed_work", "work ms", "{:.3f}", 1e3},
+     {"free_compression", "free ms", "{:.3f}", 1e3},
+     {"bytes", "MB", "{:.3f}", 1e-6},
+     {"efficiency", "efficiency %", "{:.1f}", 100}},
+    "all simulated. step ms: an iteration; exchange ms, work ms: of it, "
+    "waiting for exchanges, and selecting and applying that backward does not "
+    "hide; free ms: if compressing took no time; MB: received by a worker; "
+    "efficiency: computing over the step"};
 
 void run(const Options& o) {
   const std::vector<Json> rows = sweep(o);
   if (!o.plot.empty()) {
     write_text(o.plot, plot_of(rows, "simulated iteration"));
   }
-  fmt::print("{}", print_rows(rows, kColumns, o.output.format()));
+  show_rows(rows, kTable, o.output);
 }
 
 }  // namespace
@@ -162,11 +167,11 @@ void add_plan_simulate(CLI::App& plan) {
                        "Sparsifiers, dense or dense-bf16, with commas; if not "
                        "given both dense ones and --sparsifier");
   simulate->add_option("--plot", o->plot, "Write a plot, as SVG");
-  simulate->add_flag("--json", o->output.json, "Print a JSON array");
-  simulate->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
-  simulate->footer(
-      "sluice plan simulate --net 50us,1Gbit --workers 2..65536 --planners "
-      "auto,omgs-exact --methods dense,topk,dgc --plot workers.svg");
+  add_output_options(*simulate, o->output);
+  add_examples(
+      *simulate,
+      {"sluice plan simulate --net 50us,1Gbit --workers 2..65536 --planners "
+       "auto,omgs-exact --methods dense,topk,dgc --plot workers.svg"});
   simulate->callback([o] { run(*o); });
 }
 

@@ -5,6 +5,7 @@
 #include "sluice/backend/backend.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/nccl/nccl.h"
+#include "sluice/text/unicode.h"
 
 namespace sluice {
 namespace {
@@ -25,17 +26,27 @@ std::string describe_nccl() {
   return cuda_version().empty() ? or_none("") : nccl_version();
 }
 
-}  // namespace
-
-std::span<const BuildPart> build_parts() {
-  static const std::vector<BuildPart> parts = {
+std::vector<BuildPart> make_parts() {
+  std::vector<BuildPart> parts = {
       {"compiler", __VERSION__},
       {"cpu", fmt::format("{}", fmt::join(cpu_isas(), " "))},
       {"cuda", describe_cuda()},
       {"mpi", or_none(mpi_version())},
       {"nccl", describe_nccl()},
-      {"torch", or_none(torch_version())},
+      {"icu", built_in(has_icu(), "texts beyond ASCII")},
   };
+  for (BuildPart& part : training_parts()) parts.push_back(std::move(part));
+  return parts;
+}
+
+}  // namespace
+
+std::string built_in(bool there, const std::string& what) {
+  return or_none(there ? what : "");
+}
+
+std::span<const BuildPart> build_parts() {
+  static const std::vector<BuildPart> parts = make_parts();
   return parts;
 }
 

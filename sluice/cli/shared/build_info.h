@@ -19,7 +19,10 @@ std::string program_version();
 // For --version.
 std::string version_text();
 
-// Empty in a build without torch.
-std::string torch_version();
+// "NAME", "NAME VERSION", or that it is not there.
+std::string built_in(bool there, const std::string& what);
+
+// What is for training alone: torch, and readers of images and sounds.
+std::vector<BuildPart> training_parts();
 
 }  // namespace sluice

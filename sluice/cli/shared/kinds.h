@@ -20,4 +20,7 @@ struct Kind {
 // Those of training; none in a build without torch.
 std::span<const Kind> training_kinds();
 
+// All of them.
+std::vector<Kind> all_kinds();
+
 }  // namespace sluice

@@ -14,6 +14,7 @@
 #include <new>
 #include <thread>
 
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/mpirun.h"
 #include "sluice/cli/shared/parent_watch.h"
 #include "sluice/cli/shared/rank_outputs.h"
@@ -250,6 +251,8 @@ void add_launch_options(CLI::App& command, LaunchOptions& options) {
   command.add_option("--hostfile", options.hostfile,
                      "Hosts for the ranks, as mpirun takes them; else all run "
                      "on this one");
+  group_options(command, "Workers",
+                {"--workers", "--engine", "--net", "--timeout", "--hostfile"});
 }
 
 void add_recovery_options(CLI::App& command, LaunchOptions& options) {
@@ -263,6 +266,7 @@ void add_recovery_options(CLI::App& command, LaunchOptions& options) {
       .add_option("--max-restarts", options.recovery.max_restarts,
                   "How often, at most")
       ->capture_default_str();
+  group_options(command, "Workers", {"--on-failure", "--max-restarts"});
 }
 
 namespace {

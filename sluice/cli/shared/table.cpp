@@ -1,8 +1,13 @@
 #include "sluice/cli/shared/table.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
+
+#include "sluice/core/error.h"
+#include "sluice/run/terminal.h"
 
 namespace sluice {
 namespace {
@@ -34,8 +39,11 @@ std::vector<std::vector<std::string>> cells(
   return lines;
 }
 
-std::string table(const std::vector<nlohmann::ordered_json>& rows,
-                  const std::vector<Column>& columns) {
+// Wide enough for every day, and for a page of a log.
+constexpr std::size_t kPage = 100;
+
+std::string aligned(const std::vector<nlohmann::ordered_json>& rows,
+                    const std::vector<Column>& columns) {
   const auto lines = cells(rows, columns);
   std::vector<std::size_t> widths(columns.size(), 0);
   for (const auto& line : lines) {
@@ -104,12 +112,17 @@ std::string csv(const std::vector<nlohmann::ordered_json>& rows) {
 }  // namespace
 
 std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
-                       const std::vector<Column>& columns, Format format) {
+                       const Table& table, Format format, bool wide) {
+  require(!table.legend.empty(), "[table] a table must have a legend");
+  std::vector<Column> columns;
+  std::copy_if(table.columns.begin(), table.columns.end(),
+               std::back_inserter(columns),
+               [&](const Column& c) { return wide || !c.wide; });
   switch (format) {
     case Format::kTable:
-      return table(rows, columns);
+      return aligned(rows, columns) + wrap(table.legend, kPage) + "\n";
     case Format::kMarkdown:
-      return markdown(rows, columns);
+      return markdown(rows, columns) + "\n" + table.legend + "\n";
     case Format::kCsv:
       return csv(rows);
     case Format::kJson:
@@ -119,6 +132,18 @@ std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
              "\n";
   }
   return {};
+}
+
+void show_rows(const std::vector<nlohmann::ordered_json>& rows,
+               const Table& table, const OutputOptions& output) {
+  const std::string text =
+      print_rows(rows, table, output.format(), output.wide);
+  if (output.format() != Format::kTable || !has_colours(STDOUT_FILENO)) {
+    fmt::print("{}", text);
+    return;
+  }
+  const std::size_t titles = text.find('\n');
+  fmt::print("\x1b[1m{}\x1b[0m{}", text.substr(0, titles), text.substr(titles));
 }
 
 }  // namespace sluice
