@@ -216,8 +216,7 @@ void add_bench_data(CLI::App& bench) {
   data->add_option("--rounds", o->rounds, "Timed repetitions");
   add_output_options(*data, o->output);
   add_examples(*data, {"sluice bench data",
-                       "sluice bench data --data-dir /data/flowers --threads "
-                       "1,2,4"});
+                       "sluice bench data --images 64 --threads 1,2,4"});
   data->callback([o] {
     for (const std::int64_t threads : o->threads) check_threads(threads);
     check_count("--images", o->images);

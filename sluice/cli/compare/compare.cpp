@@ -43,6 +43,7 @@ struct Options {
   bool keep_checkpoints = false;
   bool report_only = false;
   std::string report = "end";
+  bool check = false;
 };
 
 // What is compared, as in compare.json of the folder.
@@ -390,6 +391,17 @@ std::vector<Row> tune(const Options& o, const std::vector<Row>& rows,
   return best;
 }
 
+void say_what_would_run(const std::vector<Cell>& cells) {
+  for (const Cell& cell : cells) {
+    fmt::print("[compare] {}: {}, in {}\n", cell.describe(),
+               recipe_text(cell.config), cell.folder);
+  }
+  fmt::print(
+      "[compare] nothing is wrong with these {} runs, and none was "
+      "begun\n",
+      cells.size());
+}
+
 void compare(const Options& o) {
   require(!mpi_launched(), "[compare] must be started without mpirun or srun: ",
           "its runs start their own workers");
@@ -410,6 +422,7 @@ void compare(const Options& o) {
   const auto seeds = parse_seeds(o);
   std::vector<Row> rows = make_rows(o);
   Comparison comparison{make_cells(o, rows, seeds), how.jobs, {}};
+  if (o.check) return say_what_would_run(comparison.cells);
   if (o.tune) {
     const auto start = std::chrono::steady_clock::now();
     rows = tune(o, rows, seeds[0], how);
@@ -491,6 +504,9 @@ void add_compare(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--report-only", o->report_only,
                     "Write table and plots again; needs --out only");
+  command->add_flag("--check", o->check,
+                    "Check the job and the methods, say what would run, then "
+                    "end");
   CLI::Option* job =
       command->add_option("job", o->job, "The job, after --: flags of train");
   group_options(*command, "What is compared",

@@ -30,10 +30,11 @@ class HelpFormatter final : public CLI::Formatter {
   std::string make_option_desc(const CLI::Option* option) const override {
     std::string text = option->get_description();
     if (has_many_choices(option)) {
-      text += ": " + CLI::detail::find_and_replace(
-                         option->get_type_name().substr(
-                             option->get_type_name().find('{')),
-                         ",", ", ");
+      text +=
+          ": " +
+          CLI::detail::find_and_replace(
+              option->get_type_name().substr(option->get_type_name().find('{')),
+              ",", ", ");
     }
     return wrap(text, kPage - kNames);
   }
