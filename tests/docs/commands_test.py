@@ -32,7 +32,7 @@ BEFORE = re.compile(r"^(mpirun|srun|taskset|docker|tools/netlab run|tools/slurml
 MARKS = (("gpu", r"--device cuda"), ("containers", r"^docker "), ("slurm", r"^(srun|sbatch) "),
          ("hosts", r"^mpirun .*--hostfile|^sluice train .*--hostfile|--nnodes"))
 # Not ours, or the shell's: nothing to check.
-OTHERS = {"pip", "docker", "export", "ctest", "cd", "for", "done", "do", "ssh", "ssh-keygen", "bible"}
+OTHERS = {"pip", "docker", "export", "cd", "for", "done", "do", "ssh", "ssh-keygen", "bible"}
 TEXT = "In the beginning God created the heaven and the earth. And the earth was without form, and void; "
 
 
@@ -102,6 +102,15 @@ def check_tool(words):
             raise Failed(f"{words[0]} knows no {option}")
 
 
+def check_ctest(words):
+    """The test that is asked for exists, by its name in the sources of the tests."""
+    name = words[words.index("-R") + 1] if "-R" in words else ""
+    part = name.split("_", 1)[1] if name.startswith("cli_") else name
+    texts = (path.read_text() for path in (ROOT / "tests").rglob("*") if path.suffix in (".cpp", ".txt"))
+    if not any(re.search(rf"\b{part}|{part}\b", text) for text in texts):
+        raise Failed(f"there is no test {name}")
+
+
 def check_cmake(words):
     presets = {one["name"] for one in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"]}
     for i, word in enumerate(words):
@@ -135,6 +144,8 @@ def run_line(line, needs, folder, done, later):
             at for at, one in enumerate(words) if one.endswith(".py"))])
     elif program == "cmake":
         check_cmake(words)
+    elif program == "ctest":
+        check_ctest(words)
     elif program not in OTHERS:
         raise Failed(f"the test must know what to do about '{words[0]}'")
 
@@ -167,7 +178,11 @@ class Commands(unittest.TestCase):
     def test_of_documents_work(self):
         jobs, done = [], set()
         for path in DOCUMENTS:
-            lines = [(needs, line) for needs, block in blocks(path.read_text()) for line in block]
+            text = path.read_text()
+            lines = [(needs, line) for needs, block in blocks(text) for line in block]
+            if path.name == "claims.md":
+                lines += [("", line) for row in re.findall(r"^\|[^|]*\|([^|]*)\|", text, re.MULTILINE)
+                          for line in re.findall(r"`([^`]+)`", row)]
             for needs, line in lines:
                 self.assertIn(needs, NEEDS | {""}, f"{path}: {needs}")
                 for mark, sign in MARKS:
