@@ -14,9 +14,9 @@ class BadInput(CliTest):
 
     def test_density(self):
         cases = {value: ("density", "above 0 and at most 1", value) for value in ("0", "-1", "2", "nan", "inf")}
-        cases |= {value: ("density", value) for value in ("abc", "0.1x", "0.1,abc")}
+        cases |= {value: ("--densities", value) for value in ("abc", "0.1x", "0.1,abc")}
         for base in (SELECT[:-2], WIRE[:-2]):
-            self.each_fails((*base, *self.SMALL), "--density", cases)
+            self.each_fails((*base, *self.SMALL), "--densities", cases)
 
     def test_n(self):
         values = ("0", "-5", "1.5", "abc", "1e30", "nan", "inf", "5G", "10kk", "k", "2048,abc")
@@ -82,7 +82,7 @@ class BadInput(CliTest):
 
     def test_collective(self):
         cases = {
-            "--density": {"0": "density must be above 0", "2": "at most 1", "nan": "density", "abc": "abc"},
+            "--densities": {"0": "density must be above 0", "2": "at most 1", "nan": "density", "abc": "abc"},
             "--n": {"0": "a size must be", "1.5": "1.5", "abc": "'abc'", "20k,abc": "'abc'",
                     "4294967296": "below 2^32"},
             "--overlap": {"-0.1": ("overlap must be from 0 to 1", "-0.1"), "1.1": "1.1", "nan": "nan", "x": "--overlap"},
@@ -151,7 +151,7 @@ class BadInput(CliTest):
         self.fails("help", "bench", "bogus", says=("got 'bogus'", "known: select wire"))
 
     def test_option_without_value(self):
-        for option in ("--n", "--density", "--sparsifier", "--threads"):
+        for option in ("--n", "--densities", "--sparsifier", "--threads"):
             with self.subTest(option=option):
                 self.fails(*SELECT[:2], option, says=option)
 
