@@ -29,7 +29,7 @@ def parse_arguments():
         description=__doc__,
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
-    parser.add_argument("--program", default="build/release/bin/sluice")
+    parser.add_argument("--program", default="build/demo/bin/sluice")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--net", default="50us,1Gbit", help="emulated network")
     parser.add_argument("--model", default="mlp")
@@ -142,13 +142,23 @@ def picture(runs, target, options):
     )
 
 
+def first_look(options, out):
+    """Soon, and of few steps: how long a step takes, dense and sparse."""
+    few = ["--net", options.net, "--max-steps", str(FREE_STEPS), "--eval-every", "0"]
+    for i, method in enumerate(METHODS):
+        step = 1e3 * step_of(train(options, method, out / f"look{i}", *few))
+        print(f"[demo] {method}: {step:.1f} ms per step, of {FREE_STEPS} steps", file=sys.stderr, flush=True)
+
+
 def main():
     options = parse_arguments()
     if not os.access(options.program, os.X_OK):
         sys.exit(f"[demo] no program at {options.program}; run tools/demo")
     out = pathlib.Path(options.out or tempfile.mkdtemp(prefix="sluice-demo-"))
+    first_look(options, out)
     runs, free, recipes = {}, {}, {}
-    for method in METHODS:
+    # The fastest first, so that there is something to see soon.
+    for method in reversed(METHODS):
         folder = out / method.replace(" ", "").replace("%", "")
         shutil.rmtree(folder, ignore_errors=True)
         slow = ["--net", options.net, "--eval-every", "50"]
@@ -157,6 +167,12 @@ def main():
         few = ["--max-steps", str(FREE_STEPS), "--eval-every", "0", "--plan", str(folder / "slow" / "plan.json")]
         free[method] = step_of(train(options, method, folder / "free", *few))
         recipes[method] = recipe(folder / "slow")
+        seconds, accuracy = curve(runs[method])[-1]
+        print(
+            f"[demo] {method}: {1e3 * step_of(runs[method]):.1f} ms per step, accuracy {accuracy:.1%} after {seconds:.0f} s of training",
+            file=sys.stderr,
+            flush=True,
+        )
     target = curve(runs["dense"])[-1][1] - SLACK
     rows = [summarise(m, runs[m], target, free[m], recipes[m]) for m in METHODS]
     if options.json:
