@@ -389,7 +389,7 @@ void group_flags(CLI::App& command) {
                  "--dense", "--no-feedback", "--dense-below", "--dense-rank"});
   group_options(command, "Plan",
                 {"--plan", "--network", "--replan", "--costs",
-                 "--machine-ranks", "--spare-cores", "--profile"});
+                 "--machine-ranks", "--spare-cores", "--profile", "--study"});
   group_options(command, "Device",
                 {"--device", "--tf32", "--channels-last", "--deterministic",
                  "--gpu-link", "--threads", "--data-threads", "--prefetch"});

@@ -325,9 +325,7 @@ void write_report(const std::string& folder, const Report& report,
                     {"notes", report.notes}};
   write_text(folder + "/table.txt", print_report(report));
   write_text(folder + "/table.md", markdown);
-  write_text(folder + "/table.csv",
-             print_rows(without_nulls(report.rows), table_of(*report.kind),
-                        Format::kCsv));
+  write_text(folder + "/table.csv", print_csv(without_nulls(report.rows)));
   write_text(folder + "/table.json",
              all.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
   for (const auto& [name, picture] : make_plots(cells, runs)) {

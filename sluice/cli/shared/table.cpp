@@ -89,7 +89,9 @@ std::string csv_field(const nlohmann::ordered_json& value) {
   return quoted + "\"";
 }
 
-std::string csv(const std::vector<nlohmann::ordered_json>& rows) {
+}  // namespace
+
+std::string print_csv(const std::vector<nlohmann::ordered_json>& rows) {
   std::string out;
   const auto append_line = [&](const auto& row, auto&& field) {
     bool first = true;
@@ -109,8 +111,6 @@ std::string csv(const std::vector<nlohmann::ordered_json>& rows) {
   return out;
 }
 
-}  // namespace
-
 std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
                        const Table& table, Format format, bool wide) {
   require(!table.legend.empty(), "[table] a table must have a legend");
@@ -124,7 +124,7 @@ std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
     case Format::kMarkdown:
       return markdown(rows, columns) + "\n" + table.legend + "\n";
     case Format::kCsv:
-      return csv(rows);
+      return print_csv(rows);
     case Format::kJson:
       return nlohmann::ordered_json(rows).dump(
                  2, ' ', false,

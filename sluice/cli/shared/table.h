@@ -31,6 +31,9 @@ struct Table {
 std::string print_rows(const std::vector<nlohmann::ordered_json>& rows,
                        const Table& table, Format format, bool wide = false);
 
+// As print_rows does, of rows that no table shows.
+std::string print_csv(const std::vector<nlohmann::ordered_json>& rows);
+
 // --json and --csv, which exclude each other, and --wide.
 struct OutputOptions {
   bool json = false;

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/study/studied_runs.h"
 #include "sluice/cli/study/study_file.h"
 #include "sluice/core/error.h"
@@ -232,7 +233,7 @@ std::string evidence_csv(const std::vector<StudiedRun>& runs) {
       rows.push_back(std::move(out));
     }
   }
-  return print_rows(rows, {}, Format::kCsv);
+  return print_csv(rows);
 }
 
 void study_convergence(const Options& o) {
@@ -278,10 +279,10 @@ void add_study_convergence(CLI::App& study) {
   CLI::App* command = study.add_subcommand(
       "convergence",
       "xi, delta, contraction, residuals and ages of entries, by method");
-  command->footer(
-      "example:\n  sluice study convergence --out runs/proof --methods "
-      "topk,adtopk,gtopk \\\n    --every 20 -- --model lenet --workers 4 "
-      "--max-steps 300");
+  add_examples(*command,
+               {"sluice study convergence --out runs/proof --methods "
+                "topk,adtopk,gtopk --every 20 -- --model lenet --workers 4 "
+                "--max-steps 300"});
   add_studied_job(*command, o->job);
   command
       ->add_option("--methods", o->methods,

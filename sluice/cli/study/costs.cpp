@@ -4,6 +4,7 @@
 
 #include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/table.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/comm/emulated/emulated.h"
@@ -47,17 +48,20 @@ Json row_of(double ranks, double n, double k, const Network& net) {
   return row;
 }
 
-const std::vector<Column> kColumns = {
-    {"workers", "workers", "{:.0f}"},
-    {"ring", "ring", "{:.2f}", 1e3},
-    {"tree", "tree", "{:.2f}", 1e3},
-    {"topk", "top-k gather", "{:.2f}", 1e3},
-    {"gtopk_tree", "gtop-k tree", "{:.2f}", 1e3},
-    {"gtopk_doubling", "doubling", "{:.2f}", 1e3},
-    {"our_dense", "our dense", "{:.2f}", 1e3},
-    {"our_allgather", "allgather", "{:.2f}", 1e3},
-    {"our_gtopk", "gtopk", "{:.2f}", 1e3},
-    {"our_balanced", "balanced", "{:.2f}", 1e3}};
+const Table kTable = {
+    {{"workers", "workers", "{:.0f}"},
+     {"ring", "ring", "{:.2f}", 1e3},
+     {"tree", "tree", "{:.2f}", 1e3},
+     {"topk", "top-k gather", "{:.2f}", 1e3},
+     {"gtopk_tree", "gtop-k tree", "{:.2f}", 1e3},
+     {"gtopk_doubling", "doubling", "{:.2f}", 1e3},
+     {"our_dense", "our dense", "{:.2f}", 1e3},
+     {"our_allgather", "allgather", "{:.2f}", 1e3},
+     {"our_gtopk", "gtopk", "{:.2f}", 1e3},
+     {"our_balanced", "balanced", "{:.2f}", 1e3}},
+    "all in ms. ring, tree: dense; up to doubling: gTop-k's formulas; then: "
+    "what our collectives say of themselves, with headers and coded indices "
+    "(docs/studies.md)"};
 
 void study_costs(const Options& o) {
   check_density(o.density);
@@ -70,14 +74,10 @@ void study_costs(const Options& o) {
             "[study] --workers must be from 2 to 1000000, got ", ranks);
     rows.push_back(row_of(ranks, n, o.density * n, net));
   }
-  const Format format = o.output.format();
-  fmt::print("{}", print_rows(rows, kColumns, format));
-  if (format != Format::kTable) return;
-  fmt::print(
-      "ms for {:.0f} elements at density {:g}, {:g} us and {:g} Gbit/s; up to "
-      "doubling: gTop-k's formulas;\nthen: what our collectives say of "
-      "themselves, with headers and coded indices (docs/studies.md)\n",
-      n, o.density, 1e6 * net.alpha, 8e-9 / net.beta);
+  show_rows(rows, kTable, o.output);
+  if (o.output.format() != Format::kTable) return;
+  fmt::print("{:.0f} elements at density {:g}, {:g} us and {:g} Gbit/s\n", n,
+             o.density, 1e6 * net.alpha, 8e-9 / net.beta);
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ void add_study_costs(CLI::App& study) {
       ->add_option("--network", o->network,
                    "As in 50us,1Gbit, or seconds and seconds per byte")
       ->capture_default_str();
-  command->add_flag("--json", o->output.json, "Print a JSON array");
-  command->add_flag("--csv", o->output.csv, "Print CSV")->excludes("--json");
+  add_output_options(*command, o->output);
+  add_examples(*command, {"sluice study costs --n 25M --workers 4,8,16"});
   command->callback([o] { study_costs(*o); });
 }
 

@@ -274,7 +274,7 @@ std::string laws_csv(const Rows& rows) {
     }
     flat.push_back(std::move(out));
   }
-  return print_rows(flat, {}, Format::kCsv);
+  return print_csv(flat);
 }
 
 std::string rules_csv(const Rows& rows) {
@@ -289,7 +289,7 @@ std::string rules_csv(const Rows& rows) {
       flat.push_back(std::move(out));
     }
   }
-  return print_rows(flat, {}, Format::kCsv);
+  return print_csv(flat);
 }
 
 // A line per bin: of magnitudes its lower edge, of values its middle.
@@ -318,7 +318,7 @@ std::string histograms_csv(const Rows& rows) {
       add("values", reach * (2 * place - 1), values[b]);
     }
   }
-  return print_rows(flat, {}, Format::kCsv);
+  return print_csv(flat);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/cli/study/gradient_report.h"
 #include "sluice/cli/study/studied_runs.h"
 #include "sluice/core/error.h"
@@ -146,12 +147,11 @@ void add_study_gradients(CLI::App& study) {
   CLI::App* command = study.add_subcommand(
       "gradients",
       "Histograms, fitted laws, and how well rules estimate, layer by layer");
-  command->footer(
-      "examples:\n  sluice study gradients --out runs/laws --every 20 --dump "
-      "-- "
-      "--model lenet --max-steps 300\n  sluice study gradients --out "
-      "runs/saved "
-      "--npy runs/laws/runs/topk/gradients");
+  add_examples(*command,
+               {"sluice study gradients --out runs/laws --every 20 --dump -- "
+                "--model lenet --max-steps 300",
+                "sluice study gradients --out runs/saved --npy "
+                "runs/laws/runs/topk/gradients"});
   add_studied_job(*command, o->job);
   command
       ->add_option("--npy", o->files,

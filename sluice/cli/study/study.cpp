@@ -1,4 +1,5 @@
 #include "sluice/cli/commands.h"
+#include "sluice/cli/shared/help.h"
 
 namespace sluice {
 
@@ -9,6 +10,9 @@ void add_study(CLI::App& app) {
   add_study_gradients(*study);
   add_study_convergence(*study);
   add_study_costs(*study);
+  add_examples(*study, {"sluice study gradients --out runs/laws --every 20 -- "
+                        "--model lenet --max-steps 300",
+                        "sluice study costs --n 25M"});
 }
 
 }  // namespace sluice

@@ -74,8 +74,7 @@ std::string print_study(const StudyFile& study) {
   std::string out = study.title + "\n" + study.subtitle + "\n";
   for (const StudyTable& t : study.tables) {
     out += "\n" + t.title + "\n";
-    out += print_rows(t.rows, t.columns, Format::kTable);
-    out += t.legend + "\n";
+    out += print_rows(t.rows, {t.columns, t.legend}, Format::kTable);
   }
   return out;
 }
