@@ -85,6 +85,16 @@ def scale_comparison(words):
     words[:] = [*flags, "--check", *job]
 
 
+def scale_study(words):
+    """Few steps of a small job; the last of an option's values wins."""
+    put(words, "--every", 1)
+    words += ["--overwrite"] if "--" not in words else []
+    if "--" in words:
+        words.insert(words.index("--"), "--overwrite")
+        words += ["--dataset", "synthetic:train=64,test=8", "--workers", "2", "--engine", "threads", "--threads", "1",
+                  "--batch-size", "2", "--max-steps", "3", "--eval-every", "0"]
+
+
 def scale(words, checked=False):
     """The words after `sluice`, for a test. `checked`: what cannot be run here is only looked at."""
     words = list(words)
@@ -105,6 +115,8 @@ def scale(words, checked=False):
         scale_training(words, checked)
     if name == ("compare",):
         scale_comparison(words)
+    if words[:2] in (["study", "gradients"], ["study", "convergence"]) and "--npy" not in words:
+        scale_study(words)
     if name == ("evaluate",) and value_of(words, "--dataset") == "kjv":
         put(words, "--dataset", "text")
         put(words, "--data-dir", "books")
