@@ -396,7 +396,7 @@ void group_flags(CLI::App& command) {
   group_options(command, "Run folder",
                 {"--out", "--resume", "--overwrite", "--checkpoint-every",
                  "--keep", "--write-timeout", "--eval-every", "--log-every",
-                 "--replica-check", "--trace"});
+                 "--replica-check", "--trace", "--report"});
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/report/subject.h"
+#include "sluice/cli/shared/help.h"
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 
@@ -46,9 +47,10 @@ void add_report(CLI::App& app) {
   auto o = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand(
       "report", "One HTML page about runs, a comparison, a study or a plan");
-  command->footer(
-      "examples:\n  sluice report runs/a\n  sluice report runs/a runs/b -o "
-      "ab.html --target 86.5\n  sluice report runs/cmp");
+  add_examples(*command,
+               {"sluice report runs/a",
+                "sluice report runs/a runs/b -o ab.html --target 86.5",
+                "sluice report runs/cmp"});
   command
       ->add_option("what", o->paths,
                    "Run folders; or one folder of runs, a comparison or a "
