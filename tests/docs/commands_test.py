@@ -68,12 +68,18 @@ def prepare(folder):
         for name in (*(f"data_batch_{i}.bin" for i in range(1, 6)), "test_batch.bin"):
             (folder / place / name).touch()
             os.truncate(folder / place / name, 10000 * 3073)  # a hole: all black, of class 0
+    # Where tools/make_images puts them.
+    (folder / "build").mkdir()
+    (folder / "build/cifar").symlink_to("../cifar")
+    (folder / "build/icons").symlink_to("../data/flowers")
     (folder / "HOSTS").write_text("localhost slots=8\n")
     for name in ("examples", "benchmarks"):
         (folder / name).symlink_to(ROOT / name)
     call(["plan", "profile", "--model", "resnet50", "--forward", "0.09", "--backward", "0.12"], folder)
     call(["probe", "--engine", "simulated", "--net", "50us,1Gbit", "--workers", "2"], folder)
     call(["plan", "make", "--net", "50us,1Gbit", "--workers", "4"], folder)
+    call(["compare", "--out", "runs/cmp", "--methods", "dense", "--", "--model", "mlp:widths=8", "--dataset",
+          "synthetic:train=32,test=8", "--workers", 1, "--engine", "threads", "--max-steps", 1, "--batch-size", 8], folder)
 
 
 def walk_help(path=()):
@@ -197,9 +203,6 @@ class Commands(unittest.TestCase):
         self.assertGreater(len(done), 50)
 
     def test_of_the_help_work(self):
-        call(["compare", "--out", "runs/cmp", "--methods", "dense", "--", "--model", "mlp:widths=8", "--dataset",
-              "synthetic:train=32,test=8", "--workers", 1, "--engine", "threads", "--max-steps", 1, "--batch-size", 8],
-             self.base / "fresh")
         lines = ["sluice train --workers 2 --out runs/b", "sluice train --preset lstm-kjv-small --out runs/lstm",
                  "sluice export runs/b --to model.safetensors", *walk_help()]
         lines = [line.replace("--model resnet50 --dataset imagefolder --data-dir /data/flowers",
