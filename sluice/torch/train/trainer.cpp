@@ -455,12 +455,14 @@ void Trainer::rescue() {
   const std::string what = concat(lock_->describe(RunLock::State::kGone),
                                   " before step ", progress_.done + 1);
   session_.config.out = free_folder(config_.out + ".rescued");
+  std::unique_ptr<RunLock> lock;  // of the new folder
   try {
     session_.config.out =
-        open_run_folder(session_.comm, config_, OldRun::kRefuse, lock_);
+        open_run_folder(session_.comm, config_, OldRun::kRefuse, lock);
     agree(session_.comm, "rescue", progress_.done,
           problem_of([&] { reporting_->write_setup(); }));
     save_checkpoint(session_, reporting_->best_score());
+    lock->release(session_.comm, progress_.done);
   } catch (const AgreedError& e) {
     throw AgreedError(
         concat(what, "; it could not be saved elsewhere: ", e.what()), 0);
