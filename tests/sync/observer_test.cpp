@@ -64,7 +64,7 @@ Watched watch(const Scenario& job, Look look = Look::kEverything) {
   out.watchers.assign(job.ranks, Watcher(look));
   std::vector<SelectionObserver*> observers;
   for (Watcher& w : out.watchers) observers.push_back(&w);
-  out.ranks = run(job, observers);
+  out.ranks = run_watched(job, observers);
   return out;
 }
 

@@ -15,9 +15,8 @@ struct Step {
 
 // By rank, then step. Each rank announces in an order of its own. `observers`:
 // one per rank, or none.
-inline std::vector<std::vector<Step>> run(
-    const Scenario& job,
-    const std::vector<SelectionObserver*>& observers = {}) {
+inline std::vector<std::vector<Step>> run_watched(
+    const Scenario& job, const std::vector<SelectionObserver*>& observers) {
   auto ranks = make_thread_ranks(job.ranks);
   LinkHub hub;
   std::vector<std::vector<Step>> out(job.ranks);
@@ -52,6 +51,10 @@ inline std::vector<std::vector<Step>> run(
     }
   });
   return out;
+}
+
+inline std::vector<std::vector<Step>> run(const Scenario& job) {
+  return run_watched(job, {});
 }
 
 // Laws 1 and 2.
