@@ -10,6 +10,7 @@ import shutil
 import struct
 import subprocess
 import zlib
+from pathlib import Path
 
 from harness import SLUICE, RunTest, main
 
@@ -49,6 +50,21 @@ class ImageFolderTest(RunTest):
         done, _ = self.train("--epochs", 20, "--lr", "0.02", "--out", "a")
         self.assertGreater(done["eval_accuracy"], 0.9)
         self.assertEqual(done["replaced"], 0)
+
+    def test_the_example_trains_and_goes_on(self):
+        example = Path(__file__).resolve().parents[2] / "examples/photographs/train"
+        env = {**os.environ, "SLUICE": SLUICE, "OUT": "photographs"}
+        for epochs in (1, 2):
+            command = [example, self.data, *map(str, JOB), "--epochs", str(epochs)]
+            done = subprocess.run(command, cwd=self.folder, env=env, capture_output=True, text=True, timeout=120)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("dark (20), light (20)", done.stdout + done.stderr)
+        self.assertTrue((self.folder / "photographs" / "report.html").exists())
+        steps = json.loads((self.folder / "photographs" / "summary.json").read_text())["steps"]
+        self.assertEqual(steps, 10)  # 40 images, 8 a step, twice
+        done = subprocess.run([example, self.folder], env=env, capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("must have train/CLASS/ and val/CLASS/", done.stderr)
 
     def test_threads_and_prefetch_change_nothing(self):
         weights = {self.train("--max-steps", 12, "--out", f"{threads}-{ahead}", "--data-threads", threads, "--prefetch",
