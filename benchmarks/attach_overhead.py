@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
 """What sluice.attach costs where nothing is gained: a training step of plain
-DistributedDataParallel and of one with sparsifier "none", over gloo on loopback.
+DistributedDataParallel and of one with sparsifier "none", over gloo on loopback or,
+on GPUs, over nccl.
 
 Each rank holds two copies of the network and trains them in turns, so many steps
 of one, then of the other; a ratio is of two blocks that follow one another, and
 printed is the median of all, with the quarters around it, and the same of the
 processor time of all ranks, which hardly depends on what else the machine does. One
-thread per rank. Run it with the Python that has torch, with the package on PYTHONPATH:
+thread per rank. On GPUs networks of 224 x 224 images train in bf16 (autocast),
+channels-last, with TF32 and fused SGD, 64 images at a time. Run it with the Python
+that has torch, with the package on PYTHONPATH:
 
   PYTHONPATH=build/release/python .venv/bin/python benchmarks/attach_overhead.py
 """
 
 import argparse
+import json
 import os
 import statistics
 import tempfile
@@ -21,32 +25,54 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from ddp_rank import make_network
+from gpu_models import CLASSES, SHAPE, model_reference
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+
+
+SMALL = ("mlp", "lenet")  # for CPUs
 
 
 def make_model(options, attached):
     import sluice
 
     torch.manual_seed(1)
-    model = DistributedDataParallel(
-        make_network(options.model), gradient_as_bucket_view=options.views
-    )
+    if options.model in SMALL:
+        network = make_network(options.model).to(options.device)
+    else:
+        network = model_reference.make(options.model, "images", (*SHAPE, CLASSES))
+        network = network.to(options.device, memory_format=torch.channels_last)
+    model = DistributedDataParallel(network, gradient_as_bucket_view=options.views)
     if attached:
         sluice.attach(model, sparsifier=options.sparsifier, density=options.density)
-    return model, torch.optim.SGD(model.parameters(), lr=0.01)
+    # Those of GPUs are many, and small.
+    return model, torch.optim.SGD(model.parameters(), lr=0.01, fused=options.device == "cuda")
+
+
+def make_batch(options):
+    shape, classes = ((1, 28, 28), 10) if options.model in SMALL else (SHAPE, CLASSES)
+    images = torch.randn(options.batch, *shape, device=options.device)
+    if options.model not in SMALL:
+        images = images.contiguous(memory_format=torch.channels_last)
+    return images, torch.arange(options.batch, device=options.device) % classes
 
 
 def train(model, optimizer, batch, steps):
     """Seconds per step of the slowest rank, and processor seconds of all."""
+    device = batch[0].device
+    settle = torch.cuda.synchronize if device.type == "cuda" else lambda: None
     dist.barrier()
+    settle()
     began, began_work = time.perf_counter(), time.process_time()
     for _ in range(steps):
         optimizer.zero_grad()
-        nn.functional.cross_entropy(model(batch[0]), batch[1]).backward()
+        with torch.autocast("cuda", torch.bfloat16, enabled=device.type == "cuda"):
+            loss = nn.functional.cross_entropy(model(batch[0]), batch[1])
+        loss.backward()
         optimizer.step()
-    spent = torch.tensor([(time.perf_counter() - began) / steps])
-    worked = torch.tensor([(time.process_time() - began_work) / steps])
+    settle()
+    spent = torch.tensor([(time.perf_counter() - began) / steps], device=device)
+    worked = torch.tensor([(time.process_time() - began_work) / steps], device=device)
     dist.all_reduce(spent, dist.ReduceOp.MAX)
     dist.all_reduce(worked)
     return spent.item(), worked.item()
@@ -55,8 +81,15 @@ def train(model, optimizer, batch, steps):
 def run_rank(rank, ranks, path, options, out):
     torch.set_num_threads(1)
     store = dist.FileStore(path, ranks)
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=ranks)
-    batch = torch.randn(options.batch, 1, 28, 28), torch.arange(options.batch) % 10
+    backend = "gloo"
+    if options.device == "cuda":
+        backend = "nccl"
+        torch.cuda.set_device(rank % torch.cuda.device_count())
+        torch.backends.cuda.matmul.allow_tf32 = True
+        torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cudnn.benchmark = True
+    dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
+    batch = make_batch(options)
     models = [make_model(options, attached) for attached in (False, True)]
     times = []
     for number in range(options.rounds + 1):
@@ -79,13 +112,18 @@ def measure(ranks, options):
     return out.get()
 
 
-def print_row(ranks, times):
+def row_of(ranks, times):
     ratios, work = ([ours[i] / plain[i] for plain, ours in times] for i in (0, 1))
     low, middle, high = statistics.quantiles(ratios, n=4)
-    plain, ours = (1e3 * statistics.median(t[which][0] for t in times) for which in (0, 1))
+    plain, ours = (statistics.median(t[which][0] for t in times) for which in (0, 1))
+    names = ("ranks", "plain_s", "ours_s", "ratio", "low", "high", "work")
+    return dict(zip(names, (ranks, plain, ours, middle, low, high, statistics.median(work))))
+
+
+def print_row(row):
     print(
-        f"{ranks:5} {plain:>10.2f} {ours:>10.2f} {middle:>8.3f} {low:>8.3f} {high:>8.3f}"
-        f" {statistics.median(work):>8.3f}",
+        f"{row['ranks']:5} {1e3 * row['plain_s']:>10.2f} {1e3 * row['ours_s']:>10.2f} {row['ratio']:>8.3f}"
+        f" {row['low']:>8.3f} {row['high']:>8.3f} {row['work']:>8.3f}",
         flush=True,
     )
 
@@ -95,7 +133,9 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--ranks", default="1,2,3,4", help="joined by ',' (default 1,2,3,4)")
-    parser.add_argument("--model", default="mlp", choices=["mlp", "lenet"])
+    parser.add_argument("--model", default="mlp", help="mlp (default), lenet, or one for GPUs, as resnet50")
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--json", action="store_true", help="a line per number of ranks, for programs")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=10, help="of a block (default 10)")
     parser.add_argument("--rounds", type=int, default=30, help="pairs of blocks (default 30)")
@@ -105,11 +145,15 @@ def main():
     options = parser.parse_args()
     if options.rounds < 2 or options.steps < 1:
         parser.error("--rounds must be at least 2 and --steps at least 1")
-    print(f"{options.model}, batch {options.batch}, {options.rounds} pairs of {options.steps} steps")
-    print(f"{'ranks':5} {'plain, ms':>10} {'ours, ms':>10} {'ratio':>8} {'low':>8} {'high':>8}", end="")
-    print(f" {'work':>8}")
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("--device cuda needs a GPU, but torch sees none")
+    if not options.json:
+        print(f"{options.model}, batch {options.batch}, {options.rounds} pairs of {options.steps} steps")
+        print(f"{'ranks':5} {'plain, ms':>10} {'ours, ms':>10} {'ratio':>8} {'low':>8} {'high':>8}", end="")
+        print(f" {'work':>8}")
     for ranks in map(int, options.ranks.split(",")):
-        print_row(ranks, measure(ranks, options))
+        row = row_of(ranks, measure(ranks, options))
+        print(json.dumps(row), flush=True) if options.json else print_row(row)
 
 
 if __name__ == "__main__":

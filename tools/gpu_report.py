@@ -5,11 +5,13 @@ usage: gpu_report.py COMMAND RESULTS ARGUMENTS...
 
   note PART WHAT RESULT           a line without a bar
   tests PART WHAT LOG STATUS      of a run of GoogleTest
+  pytest PART LOG STATUS          of a run of pytest
   sanitizer TOOL LOG STATUS       of compute-sanitizer; 124 is timeout's status
   select | cpu | wire | peers FILE...   of JSON of `sluice bench` or peers.py
   dense NAME METRICS THEIRS       samples/s beside those of Python
   sparse NAME METRICS DENSE       step beside a dense step
   net NAME METRICS WITHOUT        step beside the same without a network
+  attach NAME JSON                step under DDP with sluice.attach beside one without
   repeat NAME WEIGHTS...          which must be the same
   end PART STATUS SECONDS         says how a part went
   table                           prints them all; fails if anything failed
@@ -104,6 +106,15 @@ def tests(part, what, log, status):
     if int(status) == 0:
         return [passed(part, what, False, "no test ran")]
     return [passed(part, what, False, f"exit status {status}, last line: {last_lines(text)}")]
+
+
+def pytest(part, log, status):
+    text = Path(log).read_text(errors="replace")
+    counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|errors?)\b", last_lines(text))}
+    good, skipped = counts.get("passed", 0), counts.get("skipped", 0)
+    if int(status) == 0 and good > 0:
+        return [passed(part, "", True, f"{good} tests" + (f", {skipped} skipped" if skipped else ""))]
+    return [passed(part, "", False, f"exit status {status}, last line: {last_lines(text)}")]
 
 
 def sanitizer(tool, log, status):
@@ -252,6 +263,14 @@ def sparse(name, metrics, beside):
     return [judged("sparse", f"{name} {1e3 * run:.1f} / {1e3 * whole:.1f} ms of dense", run / whole, SPARSE_BAR)]
 
 
+def attach(name, log):
+    """Of attach_overhead.py; its one line of JSON may stand among warnings."""
+    lines = [text for text in Path(log).read_text().splitlines() if text.startswith("{")]
+    row = json.loads(lines[-1])
+    what = f"{name} {1e3 * row['ours_s']:.1f} / {1e3 * row['plain_s']:.1f} ms of plain DDP"
+    return [judged("attach", what, row["ratio"], SPARSE_BAR, "{:.3f}")]
+
+
 def net(name, metrics, without):
     run, alone = means(metrics), means(without)
     what = (f"{name} {1e3 * run['step_s']:.1f} / {1e3 * alone['step_s']:.1f} ms without network, "
@@ -271,7 +290,7 @@ def note(part, what, result):
 
 
 COMMANDS = {each.__name__: each for each in
-            (note, tests, sanitizer, repeat, select, cpu, wire, peers, dense, sparse, net)}
+            (note, tests, pytest, sanitizer, repeat, select, cpu, wire, peers, dense, sparse, attach, net)}
 
 
 def end(results, part, status, seconds):

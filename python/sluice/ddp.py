@@ -49,7 +49,6 @@ class HookState(GradientSync):
         tensor = getattr(self._scaler, "_scale", None)
         return tensor.clone() if tensor is not None else torch.tensor(self._scaler.get_scale())
 
-
     def remember(self, bucket: dist.GradBucket) -> None:
         """DistributedDataParallel drops what came for parameters that no rank has
         used, which may be what was owed to them: hands it over behind it."""
@@ -109,6 +108,10 @@ def attach(
     warmup            densities of the first epochs, as in "warmup:epochs=4", which
                       are of steps_per_epoch steps each
     network           what collective "auto" chooses by: "50us,1Gbit", "measured"
+    emulate           a network like "50us,1Gbit" for messages to wait for, between
+                      ranks of one machine: what would a slow one cost here?
+    gpu_link          how GPUs exchange: "nccl", or "host" for pinned memory and gloo;
+                      "auto": nccl where it can be
     nonfinite         "skip": where a rank has NaN or Inf, the gradients of all
                       ranks are NaN, and residuals are kept; "stop" raises
     timeout           seconds to wait for another rank

@@ -1,4 +1,4 @@
-"""The methods as plain functions on tensors of the CPU, for who studies them."""
+"""The methods as plain functions on tensors, for who studies them."""
 
 from __future__ import annotations
 
@@ -12,15 +12,20 @@ from . import _core
 
 def _check_same(residual: torch.Tensor, gradient: torch.Tensor) -> None:
     for name, tensor in (("residual", residual), ("gradient", gradient)):
-        if tensor.dtype != torch.float32 or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        taken = tensor.device.type in ("cpu", "cuda") and tensor.is_contiguous()
+        if tensor.dtype != torch.float32 or not taken:
             raise ValueError(
-                f"[select] the {name} must be contiguous float32 on the CPU, got "
-                f"{tensor.dtype} on {tensor.device}; .float().cpu().contiguous() makes such a one"
+                f"[select] the {name} must be contiguous float32 on the CPU or a GPU, got "
+                f"{tensor.dtype} on {tensor.device}; .float().contiguous() makes such a one"
             )
     if residual.shape != gradient.shape:
         raise ValueError(
             f"[select] residual and gradient must have one shape, got {tuple(residual.shape)} "
             f"and {tuple(gradient.shape)}"
+        )
+    if residual.device != gradient.device:
+        raise ValueError(
+            f"[select] residual and gradient must be on one device, got {residual.device} and {gradient.device}"
         )
 
 
@@ -39,7 +44,7 @@ def select(
         indices, values = sluice.select(residual, gradient, sparsifier="topk", density=0.01)
 
     Adds the gradient to `residual`, in place, takes the selected entries out of
-    it, and returns their flat indices, ascending, and values.
+    it, and returns their flat indices, ascending, and values, on the same device.
     """
     _check_same(residual, gradient)
     return _core.select(residual.detach(), gradient.detach(), sparsifier, density, step, seed)

@@ -10,6 +10,8 @@ import torch
 
 # What an exception may say of the tensors whose names match.
 _KINDS = ("dense", "no_feedback")
+# How GPUs exchange, and what `sluice train` calls it.
+_LINKS = {"auto": "auto", "nccl": "nccl", "host": "mpi"}
 
 
 def _patterns(exceptions: Mapping[str, str]) -> dict[str, str]:
@@ -54,6 +56,8 @@ def settings_json(
     warmup: str = "",
     steps_per_epoch: int = 0,
     network: str = "nominal",
+    emulate: str = "",
+    gpu_link: str = "auto",
     nonfinite: str = "skip",
     timeout: float = 60.0,
     seed: int = 1,
@@ -67,6 +71,8 @@ def settings_json(
     if plan == "auto" and sparsifier == "none":
         # Nothing is selected beside the wire, so that only messages count: as DDP's own.
         plan = "size=25M"
+    if gpu_link not in _LINKS:
+        raise ValueError(f"[attach] gpu_link must be one of {', '.join(_LINKS)}, got {gpu_link!r}")
     # A number that is none, and a density of 0, are refused where all ranks hear of it.
     settings = {
         "sparsifier": sparsifier,
@@ -82,6 +88,8 @@ def settings_json(
         "density_schedule": warmup,
         "steps_per_epoch": steps_per_epoch,
         "network": network,
+        "net": emulate,
+        "gpu_link": _LINKS[gpu_link],
         "nonfinite": nonfinite,
         "timeout": timeout,
         "seed": seed,

@@ -6,6 +6,7 @@ import atexit
 import functools
 import json
 import time
+import warnings
 import weakref
 from datetime import timedelta
 from typing import Any, Iterable
@@ -86,6 +87,15 @@ class GradientSync:
         _alive.add(self)
         if self.rank == 0:
             momentum.watch(self)
+            self._warn_of_detours()
+
+    def _warn_of_detours(self) -> None:
+        why = self.core.link_problem
+        if why and self._how["gpu_link"] == "auto" and not self._how["net"]:
+            warnings.warn(
+                f'[attach] gradients of GPUs travel through the host, since {why}; gpu_link="host" says that it is meant',
+                stacklevel=4,
+            )
 
     @property
     def core(self) -> _core.BucketHook:
@@ -112,6 +122,11 @@ class GradientSync:
     def world_size(self) -> int:
         """Of the group."""
         return self.core.size
+
+    @property
+    def link(self) -> str:
+        """By which GPUs exchange: "nccl", or "host", as on CPUs."""
+        return self.core.link or "host"
 
     @property
     def plan(self) -> dict[str, Any]:

@@ -104,27 +104,31 @@ GradientSync::State from_dict(const py::dict& dict) {
   return state;
 }
 
-py::tuple to_tuple(const HostEntries& entries) {
-  return py::make_tuple(tensor_of(entries.indices, at::kInt).to(at::kLong),
-                        tensor_of(entries.values, at::kFloat));
+py::tuple to_tuple(const HostEntries& entries,
+                   const at::Device& device = at::kCPU) {
+  return py::make_tuple(
+      tensor_of(entries.indices, at::kInt).to(device, at::kLong),
+      tensor_of(entries.values, at::kFloat).to(device));
 }
 
-py::tuple select(at::Tensor residual, const at::Tensor& gradient,
+py::tuple select(const at::Tensor& residual, const at::Tensor& gradient,
                  const std::string& sparsifier, double density,
                  std::uint64_t step, std::uint64_t seed) {
-  std::vector<std::size_t> dims;
-  for (const auto d : residual.sizes()) {
-    dims.push_back(static_cast<std::size_t>(d));
-  }
-  const auto n = static_cast<std::size_t>(residual.numel());
+  SelectRequest request;
+  request.residual = view_of(residual);
+  request.gradient = view_of(gradient);
+  request.ready = event_after(gradient);
+  if (residual.is_cuda()) request.gpu = residual.get_device();
+  request.sparsifier = sparsifier;
+  request.step.density = density;
+  request.step.step = step;
+  request.step.seed = seed;
   HostEntries entries;
   {
     const py::gil_scoped_release release;
-    entries = select_entries({residual.data_ptr<float>(), n},
-                             {gradient.const_data_ptr<float>(), n}, dims,
-                             sparsifier, density, step, seed);
+    entries = select_entries(request);
   }
-  return to_tuple(entries);
+  return to_tuple(entries, residual.device());
 }
 
 at::Tensor encode(const at::Tensor& indices, const at::Tensor& values,
@@ -194,7 +198,10 @@ void bind_hook(py::module_& m) {
       .def_property_readonly("plan",
                              [](BucketHook& h) { return h.runner().plan(); })
       .def_property_readonly("link",
-                             [](BucketHook& h) { return h.runner().link(); });
+                             [](BucketHook& h) { return h.runner().link(); })
+      .def_property_readonly("link_problem", [](BucketHook& h) {
+        return h.runner().link_problem();
+      });
 }
 
 }  // namespace

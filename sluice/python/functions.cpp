@@ -1,6 +1,5 @@
 #include "sluice/python/functions.h"
 
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "sluice/codec/codec.h"
@@ -21,10 +20,17 @@ Backend& host() {
   return *backend;
 }
 
-HostEntries entries_of(const SparseBlock& block) {
+// Once it is fetched; waits for the device.
+HostEntries entries_of(Backend& backend, Stream& stream,
+                       const SparseBlock& block) {
   const std::size_t n = block.count();
-  return {{block.indices(), block.indices() + n},
-          {block.values(), block.values() + n}};
+  HostEntries out{std::vector<std::uint32_t>(n), std::vector<float>(n)};
+  backend.copy_out(stream, std::as_writable_bytes(std::span(out.indices)),
+                   block.indices());
+  backend.copy_out(stream, std::as_writable_bytes(std::span(out.values)),
+                   block.values());
+  backend.wait(backend.record(stream));
+  return out;
 }
 
 template <class Rows>
@@ -51,33 +57,29 @@ Json described_entries(std::span<const Entry> entries) {
 
 }  // namespace
 
-HostEntries select_entries(std::span<float> residual,
-                           std::span<const float> gradient,
-                           const std::vector<std::size_t>& dims,
-                           const std::string& sparsifier, double density,
-                           std::uint64_t step, std::uint64_t seed) {
-  require(density > 0 && density <= 1,
-          "[select] density must be above 0 and at most 1, got ", density);
-  Backend& backend = host();
+HostEntries select_entries(const SelectRequest& request) {
+  require(request.step.density > 0 && request.step.density <= 1,
+          "[select] density must be above 0 and at most 1, got ",
+          request.step.density);
+  const std::unique_ptr<Backend> device =
+      request.gpu ? make_cuda_backend({*request.gpu}) : nullptr;
+  Backend& backend = device != nullptr ? *device : host();
   const auto stream = backend.make_stream();
+  const TensorView& residual = request.residual;
   Arena arena(backend, residual.size());
-  std::memcpy(arena.residual(), residual.data(), residual.size_bytes());
   Bucket bucket;
-  bucket.add(0, shape3(dims), 0);
-  const auto feedback = make_feedback(
-      "residual", {backend, arena, bucket, make_sparsifier(sparsifier)});
-  const std::vector<TensorView> views = {
-      contiguous_view(gradient.data(), dims)};
-  StepInfo info;
-  info.step = step;
-  info.density = density;
-  info.seed = seed;
-  feedback->select(*stream, views, info);
+  bucket.add(0, shape3(std::span(residual.dims).first(residual.rank)), 0);
+  const auto feedback =
+      make_feedback("residual", {backend, arena, bucket,
+                                 make_sparsifier(request.sparsifier)});
+  backend.wait(*stream, request.ready);
+  backend.pack(*stream, {{&residual, 1}, {}, arena.residual()});
+  feedback->select(*stream, {&request.gradient, 1}, request.step);
   backend.wait(feedback->staged().fetch(backend, *stream));
-  HostEntries out = entries_of(feedback->staged());
+  HostEntries out = entries_of(backend, *stream, feedback->staged());
   feedback->commit(*stream);
+  backend.apply(*stream, {{}, arena.residual(), {&residual, 1}, 1});
   backend.wait(backend.record(*stream));
-  std::memcpy(residual.data(), arena.residual(), residual.size_bytes());
   return out;
 }
 
@@ -114,7 +116,7 @@ HostEntries decode_entries(std::span<const std::byte> message,
   backend.wait(
       coder.decode(*stream, message, std::span(&form, 1), block, decoded));
   decoded.check("the message");
-  return entries_of(block);
+  return entries_of(backend, *stream, block);
 }
 
 std::string list_methods() {

@@ -2,11 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-// The methods as functions of arrays in host memory, for who studies them.
+#include "sluice/feedback/feedback.h"
+
+// The methods as functions of arrays, for who studies them.
 
 namespace sluice {
 
@@ -15,14 +18,18 @@ struct HostEntries {
   std::vector<float> values;
 };
 
-// One step of error feedback on a tensor of these dimensions: adds the gradient
-// to the residual, takes what the sparsifier selects out of it, and returns
-// that. Throws std::invalid_argument.
-HostEntries select_entries(std::span<float> residual,
-                           std::span<const float> gradient,
-                           const std::vector<std::size_t>& dims,
-                           const std::string& sparsifier, double density,
-                           std::uint64_t step, std::uint64_t seed);
+struct SelectRequest {
+  TensorView residual;  // is written to
+  TensorView gradient;  // of the same dimensions
+  Event ready;          // when both may be read
+  std::optional<int> gpu;  // whose memory they are; none: the host's
+  std::string sparsifier;
+  StepInfo step;
+};
+
+// One step of error feedback: adds the gradient to the residual, takes what the
+// sparsifier selects out of it, and returns that. Throws std::invalid_argument.
+HostEntries select_entries(const SelectRequest& request);
 
 // As one message of a tensor with so many elements, and back. `codec`: see
 // Codec. Throws std::invalid_argument, and CodecError for what is no message of

@@ -2,10 +2,14 @@
 
 #include <c10/core/DeviceGuard.h>
 
+#include <c10/core/impl/VirtualGuardImpl.h>
+
 #include <future>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "sluice/comm/c10d/c10d.h"
+#include "sluice/comm/emulated/emulated.h"
 #include "sluice/core/error.h"
 
 namespace sluice {
@@ -28,15 +32,35 @@ std::vector<TensorInfo> checked(const NamedTensors& parameters) {
   return describe_tensors("attach", parameters);
 }
 
-// What a bucket's memory holds once the step is done.
-void settle_values(at::Tensor buffer, bool committed,
+// Messages of all ranks take the time that they would take there.
+std::unique_ptr<Engine> behind_network(std::unique_ptr<Engine> engine,
+                                       const std::string& network) {
+  if (network.empty()) return engine;
+  const Link link = parse_link(network);
+  require(engine->local_size() == engine->size(),
+          "[attach] a network is emulated between ranks of one machine, got ",
+          engine->local_size(), " of ", engine->size(),
+          " here; leave 'emulate' out");
+  return make_emulated(std::move(engine), link);
+}
+
+// What gradients, or a bucket of them, hold once the step is done. By the
+// stream of the calling thread.
+void settle_values(at::Tensor values, bool committed,
                    const std::optional<at::Tensor>& scale) {
-  const c10::DeviceGuard guard(buffer.device());
+  if (committed && !scale) return;
+  const c10::DeviceGuard guard(values.device());
   if (!committed) {
-    buffer.fill_(std::numeric_limits<float>::quiet_NaN());
-  } else if (scale) {
-    buffer.mul_(*scale);
+    values.fill_(std::numeric_limits<float>::quiet_NaN());
+    return;
   }
+  values.mul_(*scale);
+  // It was made by the stream of another thread, which may use its memory for
+  // something else as soon as it is gone.
+  const c10::Device device = scale->device();
+  if (device.is_cpu()) return;
+  scale->record_stream(
+      c10::impl::VirtualGuardImpl(device.type()).getStream(device));
 }
 
 }  // namespace
@@ -58,7 +82,13 @@ BucketHook::BucketHook(const Group& group, const Group& sums,
   std::optional<int> gpu;
   const c10::Device device = parameters_[0].device();
   if (device.is_cuda()) gpu = device.index();
-  runner_ = std::make_unique<SyncRunner>(make_c10d_engine(group, sums), gpu,
+  const auto network_in = nlohmann::json::parse(settings)["net"];
+  // What is no text is refused with the other settings.
+  const std::string network =
+      network_in.is_string() ? network_in.get<std::string>() : "";
+  const std::string label = network.empty() ? "" : "emulate=" + network;
+  auto engine = behind_network(make_c10d_engine(group, sums, label), network);
+  runner_ = std::make_unique<SyncRunner>(std::move(engine), gpu,
                                          std::move(tensors), settings);
 }
 
@@ -118,15 +148,15 @@ bool BucketHook::step(const std::vector<at::Tensor>& gradients) {
                     [&](const SyncRunner::Outcome& outcome) {
                       if (outcome.error != nullptr) {
                         promise.set_exception(outcome.error);
-                        return;
+                      } else {
+                        promise.set_value(outcome.report.committed);
                       }
-                      const bool committed = outcome.report.committed;
-                      for (const at::Tensor& g : gradients) {
-                        settle_values(g, committed, std::nullopt);
-                      }
-                      promise.set_value(committed);
                     });
-  return promise.get_future().get();
+  const bool committed = promise.get_future().get();
+  for (const at::Tensor& g : gradients) {
+    settle_values(g, committed, std::nullopt);
+  }
+  return committed;
 }
 
 }  // namespace sluice

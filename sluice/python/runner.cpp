@@ -115,11 +115,17 @@ SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
 // A call of all ranks; without NCCL all goes through the host.
 void SyncRunner::connect(int gpu) {
   if (settings_.config.gpu_link == "mpi") return;
-  auto made = make_nccl_link(comm_, gpu);
+  const std::string problem =
+      settings_.config.net.empty()
+          ? ""
+          : "[attach] an emulated network is one of the host's";
+  auto made = make_nccl_link(comm_, gpu, problem);
   link_ = std::move(made.link);
+  link_problem_ = made.problem;
   const bool must = settings_.config.gpu_link == "nccl" && link_ == nullptr;
   agree(comm_, "attach", Communicator::kBetweenSteps,
-        must ? made.problem : std::string());
+        must ? concat(link_problem_, "; gpu_link=\"host\" works without NCCL")
+             : std::string());
 }
 
 SyncRunner::~SyncRunner() {

@@ -73,8 +73,10 @@ class SyncRunner {
   std::size_t size() const { return comm_.size(); }
   std::uint64_t steps() const { return step_; }
   std::string plan() const;  // as JSON
-  // By which GPUs exchange: "nccl", or "" where all goes through the host.
+  // By which GPUs exchange: "nccl", or "" where all goes through the host, and
+  // why it does; empty if that was asked for, or nothing is to be exchanged.
   std::string_view link() const { return link_ ? link_->name() : ""; }
+  const std::string& link_problem() const { return link_problem_; }
   const std::vector<std::string>& names() const { return names_; }
 
  private:
@@ -97,6 +99,7 @@ class SyncRunner {
   std::string trace_path_;
   std::optional<DensitySchedule> schedule_;
   std::unique_ptr<DeviceLink> link_;
+  std::string link_problem_;
   std::unique_ptr<GradientSync> sync_;
 
   mutable std::mutex mutex_;

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
-#include <thread>
 
-#include "sluice/comm/emulated/emulated.h"
 #include "sluice/core/error.h"
 #include "sluice/run/planning.h"
 #include "sluice/run/ranks.h"
@@ -101,21 +99,6 @@ std::vector<Treatment> treatments_of(const TrainConfig& config,
   return exceptions.resolve(tensors);
 }
 
-PlanSite site_of(const TrainConfig& config, const Communicator& comm,
-                 const Backend& backend) {
-  const bool given =
-      config.network != "nominal" && config.network != "measured";
-  const Link numbers =
-      parse_link(given ? config.network
-                       : nominal_network(comm.local_size() == comm.size()));
-  PlanSite site{comm.size(), {}, false, backend.is_host() ? "cpu" : "cuda"};
-  site.network.between = {numbers.alpha, numbers.beta};
-  const auto threads = static_cast<std::size_t>(config.threads);
-  site.spare_cores = threads * comm.local_size() <
-                     std::max(1U, std::thread::hardware_concurrency());
-  return site;
-}
-
 }  // namespace
 
 SyncSettings SyncSettings::from_json(const std::string& text) {
@@ -154,7 +137,8 @@ SyncOptions sync_options(const SyncSettings& settings,
   how.treatments = treatments_of(config, tensors);
   std::vector<std::string> names;
   for (const TensorInfo& t : tensors) names.push_back(t.name);
-  const PlanSite site = site_of(config, comm, backend);
+  const PlanSite site = plan_site(config, comm, backend, 1,
+                                  static_cast<std::size_t>(config.threads));
   std::string forecast;
   how.plan = settings.plan.empty()
                  ? first_decisions(config, {tensors, how.treatments, names},

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "sluice/collective/sparse_allreduce.h"
+#include "sluice/comm/emulated/emulated.h"
 #include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
@@ -86,6 +88,36 @@ Decisions only(Plan plan) { return {{0, {}, {}, std::move(plan)}}; }
 // 7 to 17 Gbit/s (2026-11-16); between hosts a slow network is expected.
 std::string nominal_network(bool inside_machine) {
   return inside_machine ? "20us,10Gbit" : "50us,1Gbit";
+}
+
+bool knows_network(const TrainConfig& config) {
+  return config.network != "nominal" && config.network != "measured";
+}
+
+PlanSite plan_site(const TrainConfig& config, const Communicator& comm,
+                   const Backend& backend, std::size_t machines,
+                   std::size_t threads) {
+  const std::string nominal =
+      !config.net.empty() ? config.net
+                          : nominal_network(comm.local_size() == comm.size());
+  const Link numbers =
+      parse_link(knows_network(config) ? config.network : nominal);
+  PlanSite out{comm.size(), {}, false, backend.is_host() ? "cpu" : "cuda"};
+  out.network.between = {numbers.alpha, numbers.beta};
+  if (numbers.per_machine > 1) {
+    out.network.inside = {numbers.inside_alpha, numbers.inside_beta};
+    out.network.per_machine = static_cast<double>(numbers.per_machine);
+  } else if (config.net.empty() && machines > 1) {
+    const Link inside = parse_link(nominal_network(true));
+    out.network.inside = {inside.alpha, inside.beta};
+    out.network.per_machine =
+        static_cast<double>(comm.size()) / static_cast<double>(machines);
+  }
+  const bool seen = threads * comm.local_size() <
+                    std::max(1U, std::thread::hardware_concurrency());
+  out.spare_cores =
+      config.spare_cores == "auto" ? seen : config.spare_cores == "yes";
+  return out;
 }
 
 bool plans_live(const TrainConfig& config) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "sluice/backend/backend.h"
+#include "sluice/comm/communicator.h"
 #include "sluice/config/config.h"
 #include "sluice/plan/decisions.h"
 #include "sluice/plan/job.h"
@@ -17,6 +19,16 @@ struct PlanSite {
   bool spare_cores = true;
   std::string device = "cpu";  // that selects
 };
+
+// Where ranks that run with a configuration exchange, before anything is
+// measured: planners go by the same numbers as collectives, or, where those are
+// measured later, by nominal ones. `machines` of them; so many threads per rank.
+PlanSite plan_site(const TrainConfig& config, const Communicator& comm,
+                   const Backend& backend, std::size_t machines,
+                   std::size_t threads);
+// Whether it says what the network is like. Of an emulated network, too,
+// messages take what the engine below it takes.
+bool knows_network(const TrainConfig& config);
 
 // Of a network that nobody has measured, as parse_link() takes it: between the
 // ranks of one machine, or between machines. The same in every run, and so is

@@ -124,6 +124,7 @@ class Branches(torch.nn.Module):
         torch.manual_seed(0)
         self.always = torch.nn.Linear(8, 8)
         self.sometimes = torch.nn.Linear(8, 8)
+        self.to(models.DEVICE)
 
     def forward(self, x, both):
         y = self.always(x)
@@ -134,7 +135,7 @@ def unused():
     model = Branches()
     ddp = models.wrapped(model, find_unused_parameters=True)
     sync = sluice.attach(ddp, sparsifier="none")
-    x = torch.ones(2, 8)
+    x = torch.ones(2, 8, device=models.DEVICE)
     # Only the first rank uses the second branch.
     ddp(x, dist.get_rank() == 0).square().mean().backward()
     assert models.same_on_all(models.gradients(model))
@@ -154,7 +155,7 @@ def unused_by_all(views):
     P, lost = dist.get_world_size(), []
     residual = torch.zeros(sum(p.numel() for p in model.parameters()), dtype=torch.double)
     for step in range(5):
-        x = torch.randn(2, 8, generator=torch.Generator().manual_seed(10 * step + dist.get_rank()))
+        x = torch.randn(2, 8, generator=torch.Generator().manual_seed(10 * step + dist.get_rank())).to(models.DEVICE)
         used = step % 2 == 0
         inputs = list(model.parameters()) if used else list(model.always.parameters())
         grads = torch.autograd.grad(model(x, used).square().mean(), inputs)
@@ -186,7 +187,7 @@ def subgroups():
     other = models.small_model()
     second = sluice.attach(models.wrapped(other, process_group=mine), sparsifier="adtopk")
     # The user's own group works beside it.
-    numbers = torch.tensor([float(rank)])
+    numbers = torch.tensor([float(rank)], device=models.DEVICE)
     dist.all_reduce(numbers, group=mine)
     return sync.world_size, second.world_size, ours, numbers.item()
 

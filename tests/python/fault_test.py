@@ -51,7 +51,7 @@ def scaled(enabled, spoil):
     """Scales change nothing that is sent, and an overflow skips the step."""
     model = models.small_model()
     ddp = models.wrapped(model)
-    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2, enabled=enabled)
+    scaler = torch.amp.GradScaler(models.DEVICE, init_scale=1024.0, growth_interval=2, enabled=enabled)
     sync = sluice.attach(ddp, density=0.05, collective="allgather", scaler=scaler)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for step in range(5):
@@ -90,10 +90,10 @@ def closed_at_once():
     interval = sys.getswitchinterval()
     sys.setswitchinterval(10)
     for _ in range(120):
-        ddp = models.wrapped(torch.nn.Linear(8, 8))
-        scaler = torch.amp.GradScaler("cpu")
+        ddp = models.wrapped(torch.nn.Linear(8, 8, device=models.DEVICE))
+        scaler = torch.amp.GradScaler(models.DEVICE)
         sync = sluice.attach(ddp, scaler=scaler)
-        scaler.scale(ddp(torch.ones(2, 8)).sum()).backward()
+        scaler.scale(ddp(torch.ones(2, 8, device=models.DEVICE)).sum()).backward()
         sync.close()
     sys.setswitchinterval(interval)
     return True
@@ -153,12 +153,12 @@ def abandoned():
     """Backward throws on rank 0 when some buckets are on their way already."""
     rank = dist.get_rank()
     torch.manual_seed(0)
-    model = torch.nn.Sequential(*[torch.nn.Linear(30, 30) for _ in range(6)])
+    model = torch.nn.Sequential(*[torch.nn.Linear(30, 30) for _ in range(6)]).to(models.DEVICE)
     fails = []
     model[2].register_full_backward_hook(lambda *_: Fails.check(fails))
     ddp = models.wrapped(model, bucket_cap_mb=0.004)
     sync = sluice.attach(ddp, density=0.05, timeout=20, plan="layerwise")
-    x = torch.ones(2, 30) * (rank + 1)
+    x = torch.ones(2, 30, device=models.DEVICE) * (rank + 1)
     ddp(x).square().mean().backward()
     ddp(x).square().mean().backward()
     kept = models.residual(sync)

@@ -9,17 +9,20 @@ import sluice
 SPARSIFIERS = [row["name"] for row in sluice.list()["sparsifiers"]]
 
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=needs_gpu)])
 @pytest.mark.parametrize("sparsifier", SPARSIFIERS)
-def test_select_loses_nothing(sparsifier):
+def test_select_loses_nothing(sparsifier, device):
     generator = torch.Generator().manual_seed(1)
-    residual = torch.zeros(60, 70)
-    total = torch.zeros(60, 70, dtype=torch.double)
+    residual = torch.zeros(60, 70, device=device)
     for step in range(3):
-        gradient = torch.randn(60, 70, generator=generator)
+        gradient = torch.randn(60, 70, generator=generator).to(device)
         before = residual.double() + gradient.double()
         indices, values = sluice.select(residual, gradient, sparsifier=sparsifier, density=0.02, step=step)
         assert (indices[1:] > indices[:-1]).all()
-        sent = torch.zeros(60 * 70, dtype=torch.double)
+        sent = torch.zeros(60 * 70, dtype=torch.double, device=device)
         sent[indices] = values.double()
         total = residual.double() + sent.view(60, 70)
         torch.testing.assert_close(total, before, rtol=1e-6, atol=1e-6)
@@ -30,6 +33,18 @@ def test_select_takes_the_largest():
     indices, values = sluice.select(residual, torch.arange(100.0), sparsifier="topk", density=0.03)
     assert indices.tolist() == [97, 98, 99] and values.tolist() == [97, 98, 99]
     assert residual.sum() == sum(range(97))
+
+
+@needs_gpu
+def test_select_is_the_same_on_a_gpu():
+    generator = torch.Generator().manual_seed(2)
+    gradient = torch.randn(300, 400, generator=generator)
+    for sparsifier in SPARSIFIERS:
+        ours, theirs = torch.zeros(300, 400), torch.zeros(300, 400, device="cuda")
+        on_host = sluice.select(ours, gradient, sparsifier=sparsifier)
+        on_gpu = sluice.select(theirs, gradient.cuda(), sparsifier=sparsifier)
+        assert torch.equal(on_gpu[0].cpu(), on_host[0]) and torch.equal(on_gpu[1].cpu(), on_host[1]), sparsifier
+        assert torch.equal(theirs.cpu(), ours), sparsifier
 
 
 @pytest.mark.parametrize("codec", ["auto", "elias-fano", "bitpack", "raw32", "bitmap"])
@@ -62,7 +77,7 @@ def test_arguments_that_make_no_sense():
     refused(ValueError, "density must be above 0", sluice.select, r, g, density=0)
     refused(ValueError, "no sparsifier 'topkk'", sluice.select, r, g, sparsifier="topkk")
     refused(ValueError, "must have one shape", sluice.select, r, torch.ones(9))
-    refused(ValueError, "contiguous float32 on the CPU", sluice.select, r, g.double())
+    refused(ValueError, "contiguous float32 on the CPU or a GPU", sluice.select, r, g.double())
     refused(ValueError, "indices must ascend", sluice.encode, torch.tensor([5, 2]), torch.ones(2), 10)
     refused(ValueError, "no codec 'zip'", sluice.encode, torch.tensor([5]), torch.ones(1), 10, "zip")
     refused(TypeError, "must be a DistributedDataParallel, got Linear", sluice.attach, torch.nn.Linear(2, 2))
@@ -97,6 +112,10 @@ HOSTILE = [
     ({"warmup": "warmup:epochs=2"}, "steps_per_epoch"),
     ({"warmup": "slowly", "steps_per_epoch": 3}, "slowly"),
     ({"network": "fast"}, "fast"),
+    ({"emulate": "fast"}, "50us,1Gbit"),
+    ({"emulate": "50us"}, "expected ALPHA,RATE"),
+    ({"gpu_link": "wire"}, "gpu_link must be one of auto, nccl, host, got 'wire'"),
+    ({"gpu_link": "nccl"}, "'gpu_link' nccl needs device cuda"),
     ({"seed": -1}, "seed"),
 ]
 

@@ -1,8 +1,12 @@
-"""Small models and their gradients, as the ranks of a test see them."""
+"""Small models and their gradients, as the ranks of a test see them. Models are on
+the device of the tests, what is compared is on the CPU."""
 
 import torch
 import torch.distributed as dist
+from pool import ON_GPUS
 from torch.nn.parallel import DistributedDataParallel
+
+DEVICE = "cuda" if ON_GPUS else "cpu"
 
 
 def small_model():
@@ -15,13 +19,13 @@ def small_model():
         torch.nn.Linear(4 * 6 * 6, 40),
         torch.nn.ReLU(),
         torch.nn.Linear(40, 10),
-    )
+    ).to(DEVICE)
 
 
 def batch(step, rank=None):
     rank = dist.get_rank() if rank is None else rank
     generator = torch.Generator().manual_seed(1000 * step + rank)
-    return torch.randn(4, 1, 8, 8, generator=generator)
+    return torch.randn(4, 1, 8, 8, generator=generator).to(DEVICE)
 
 
 def loss_of(model, step, rank=None):
@@ -35,7 +39,7 @@ def local_gradient(model, step):
 
 
 def flat(tensors):
-    return torch.cat([t.detach().double().flatten() for t in tensors])
+    return torch.cat([t.detach().double().flatten().cpu() for t in tensors])
 
 
 def gradients(model):
@@ -47,15 +51,16 @@ def wrapped(model, **how):
 
 
 def same_on_all(tensor):
-    all_of_them = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
-    dist.all_gather(all_of_them, tensor)
+    mine = tensor.to(DEVICE)
+    all_of_them = [torch.empty_like(mine) for _ in range(dist.get_world_size())]
+    dist.all_gather(all_of_them, mine)
     return all(torch.equal(t, all_of_them[0]) for t in all_of_them)
 
 
 def summed(tensor):
-    out = tensor.clone()
+    out = tensor.to(DEVICE, copy=True)
     dist.all_reduce(out)
-    return out
+    return out.cpu()
 
 
 def residual(sync):

@@ -1,13 +1,19 @@
 """Processes that are the ranks of one test after another.
 
 Importing torch takes seconds, so they are started once; a rank that a test has
-killed is started again.
+killed is started again. With SLUICE_TEST_DEVICE=cuda they are ranks of nccl, each
+on a GPU of its own or, where NCCL may share one (NCCL_MULTI_RANK_GPU_ENABLE=1), on
+any.
 """
 
 import multiprocessing
 import os
 import tempfile
 import traceback
+
+import pytest
+
+ON_GPUS = os.environ.get("SLUICE_TEST_DEVICE", "cpu") == "cuda"
 
 
 class RankError(Exception):
@@ -33,12 +39,19 @@ def _serve(pipe):
     import torch.distributed as dist
 
     torch.set_num_threads(1)
+    if ON_GPUS:
+        # Gradients that are computed twice must be the same.
+        torch.backends.cudnn.deterministic = True
+        torch.backends.cudnn.allow_tf32 = False
     while True:
         try:
             function, rank, size, path, arguments = pipe.recv()
         except EOFError:
             return
-        dist.init_process_group("gloo", store=dist.FileStore(path, size), rank=rank, world_size=size)
+        if ON_GPUS:
+            torch.cuda.set_device(rank % torch.cuda.device_count())
+        backend = "nccl" if ON_GPUS else "gloo"
+        dist.init_process_group(backend, store=dist.FileStore(path, size), rank=rank, world_size=size)
         try:
             answer = function(*arguments)
         except BaseException as e:  # whatever it is, the test is to see it
@@ -60,7 +73,16 @@ class Pool:
         theirs.close()
         return process, ours
 
+    @staticmethod
+    def _need_gpus(size):
+        import torch
+
+        if size > torch.cuda.device_count() and os.environ.get("NCCL_MULTI_RANK_GPU_ENABLE") != "1":
+            pytest.skip(f"needs {size} GPUs, or an NCCL (>= 2.30.3) with NCCL_MULTI_RANK_GPU_ENABLE=1")
+
     def _grow(self, size):
+        if ON_GPUS:
+            self._need_gpus(size)
         self._ranks = [r if r[0].is_alive() else self._start() for r in self._ranks]
         while len(self._ranks) < size:
             self._ranks.append(self._start())

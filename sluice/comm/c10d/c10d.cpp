@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <cstring>
@@ -13,6 +14,7 @@
 
 #include "sluice/comm/c10d/mailbox.h"
 #include "sluice/core/ensure.h"
+#include "sluice/core/error.h"
 
 namespace sluice {
 namespace {
@@ -199,24 +201,47 @@ class Sender {
   std::thread thread_;
 };
 
+constexpr std::size_t kText = 256;
+
+// What each rank brings, cut to so many bytes. A call of all ranks.
+std::vector<std::string> gather_texts(const Group& group,
+                                      const std::string& mine) {
+  const auto n = static_cast<std::int64_t>(kText);
+  std::vector<at::Tensor> inputs = {at::zeros({n}, at::kByte)};
+  std::memcpy(inputs[0].mutable_data_ptr(), mine.data(),
+              std::min(mine.size(), kText - 1));
+  std::vector<std::vector<at::Tensor>> all(1);
+  for (int r = 0; r < group->getSize(); ++r) {
+    all[0].push_back(at::zeros({n}, at::kByte));
+  }
+  group->allgather(all, inputs)->wait();
+  std::vector<std::string> texts;
+  for (const at::Tensor& text : all[0]) {
+    texts.emplace_back(static_cast<const char*>(text.const_data_ptr()));
+  }
+  return texts;
+}
+
 // Per rank, the first rank on its machine.
 std::vector<std::size_t> machines_in(const Group& group) {
-  constexpr std::int64_t kName = 256;
-  at::Tensor mine = at::zeros({kName}, at::kByte);
-  gethostname(static_cast<char*>(mine.data_ptr()), kName - 1);
-  std::vector<std::vector<at::Tensor>> names(1);
-  for (int r = 0; r < group->getSize(); ++r) {
-    names[0].push_back(at::zeros({kName}, at::kByte));
-  }
-  std::vector<at::Tensor> inputs = {mine};
-  group->allgather(names, inputs)->wait();
+  std::array<char, kText> name = {};
+  gethostname(name.data(), kText - 1);
+  const auto names = gather_texts(group, name.data());
   std::vector<std::size_t> first;
-  for (const at::Tensor& name : names[0]) {
-    std::size_t r = 0;
-    while (!names[0][r].equal(name)) ++r;
-    first.push_back(r);
+  for (const std::string& n : names) {
+    first.push_back(
+        static_cast<std::size_t>(std::ranges::find(names, n) - names.begin()));
   }
   return first;
+}
+
+void compare_labels(const Group& group, const std::string& label) {
+  const auto labels = gather_texts(group, label);
+  for (std::size_t r = 0; r < labels.size(); ++r) {
+    require(labels[r] == labels[0],
+            "[attach] all ranks must use the group alike, but rank ", r,
+            " has '", labels[r], "' and rank 0 '", labels[0], "'");
+  }
 }
 
 class C10dEngine final : public Engine {
@@ -329,7 +354,9 @@ class C10dEngine final : public Engine {
 
 std::unique_ptr<Engine> make_c10d_engine(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-    const c10::intrusive_ptr<c10d::ProcessGroup>& sums) {
+    const c10::intrusive_ptr<c10d::ProcessGroup>& sums,
+    const std::string& label) {
+  compare_labels(group->getBackend(c10::DeviceType::CPU), label);
   return std::make_unique<C10dEngine>(group, sums);
 }
 

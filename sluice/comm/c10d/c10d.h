@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "sluice/comm/engine.h"
@@ -16,12 +17,16 @@ namespace sluice {
 // and a group that was shut down, is silence: deadlines are the communicator's.
 // The destructor gives messages that are on their way a few seconds.
 //
+// All ranks must bring the same `label`, which says how they use it; throws
+// std::invalid_argument on all of them otherwise.
+//
 // `sums`, if not null, is another such group of the same ranks, for the
 // engine's own all-reduce: one that lost a rank ends with the timeout of its
 // group, and takes the connections with it. Who destroys that group waits so
 // long.
 std::unique_ptr<Engine> make_c10d_engine(
     const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-    const c10::intrusive_ptr<c10d::ProcessGroup>& sums = {});
+    const c10::intrusive_ptr<c10d::ProcessGroup>& sums = {},
+    const std::string& label = {});
 
 }  // namespace sluice

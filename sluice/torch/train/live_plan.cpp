@@ -60,7 +60,7 @@ void LivePlan::add(double seconds) {
 
 // A call of all ranks. Right on the first rank; others may not lead a machine.
 std::optional<Topology> LivePlan::measured_network() {
-  if (session_.knows_network()) return std::nullopt;
+  if (knows_network(session_.config)) return std::nullopt;
   Communicator& comm = session_.comm;
   const std::uint64_t step = session_.progress.done;
   Topology out = session_.site().network;

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <thread>
 
-#include "sluice/comm/emulated/emulated.h"
 #include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/error.h"
 #include "sluice/core/hash.h"
@@ -168,34 +167,9 @@ void Session::compare_plans() {
                      config.plan, "' (and --costs) to all hosts"));
 }
 
-// Of an emulated network, too, messages take what the engine below it takes.
-bool Session::knows_network() const {
-  return config.network != "nominal" && config.network != "measured";
-}
-
-// Planners go by the same numbers as collectives, or, where those are measured
-// later, by nominal ones.
 PlanSite Session::site() const {
-  const std::string nominal =
-      !config.net.empty() ? config.net
-                          : nominal_network(comm.local_size() == comm.size());
-  const Link numbers = parse_link(knows_network() ? config.network : nominal);
-  PlanSite out{comm.size(), {}, false, backend->is_host() ? "cpu" : "cuda"};
-  out.network.between = {numbers.alpha, numbers.beta};
-  const auto hosts = static_cast<double>(machines().leaders().size());
-  if (numbers.per_machine > 1) {
-    out.network.inside = {numbers.inside_alpha, numbers.inside_beta};
-    out.network.per_machine = static_cast<double>(numbers.per_machine);
-  } else if (config.net.empty() && hosts > 1) {
-    const Link inside = parse_link(nominal_network(true));
-    out.network.inside = {inside.alpha, inside.beta};
-    out.network.per_machine = static_cast<double>(comm.size()) / hosts;
-  }
-  const bool seen = threads * comm.local_size() <
-                    std::max(1U, std::thread::hardware_concurrency());
-  out.spare_cores =
-      config.spare_cores == "auto" ? seen : config.spare_cores == "yes";
-  return out;
+  return plan_site(config, comm, *backend, machines().leaders().size(),
+                   threads);
 }
 
 std::string_view Session::gpu_link() const {

@@ -36,10 +36,7 @@ class Session {
         {what, 0, progress.done, start, std::chrono::steady_clock::now()});
   }
 
-  // What planners are told: the network that was given, the emulated one, or
-  // nominal numbers; whether it was given, and needs no measuring.
   PlanSite site() const;
-  bool knows_network() const;
   Machines machines() const { return {machine_of, comm.rank(), comm.size()}; }
   // Whether something is exchanged, by plans that may change.
   bool exchanges() const { return comm.size() > 1; }
