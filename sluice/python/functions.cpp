@@ -69,9 +69,9 @@ HostEntries select_entries(const SelectRequest& request) {
   Arena arena(backend, residual.size());
   Bucket bucket;
   bucket.add(0, shape3(std::span(residual.dims).first(residual.rank)), 0);
-  const auto feedback =
-      make_feedback("residual", {backend, arena, bucket,
-                                 make_sparsifier(request.sparsifier)});
+  const auto feedback = make_feedback(
+      "residual",
+      {backend, arena, bucket, make_sparsifier(request.sparsifier)});
   backend.wait(*stream, request.ready);
   backend.pack(*stream, {{&residual, 1}, {}, arena.residual()});
   feedback->select(*stream, {&request.gradient, 1}, request.step);

@@ -19,9 +19,9 @@ struct HostEntries {
 };
 
 struct SelectRequest {
-  TensorView residual;  // is written to
-  TensorView gradient;  // of the same dimensions
-  Event ready;          // when both may be read
+  TensorView residual;     // is written to
+  TensorView gradient;     // of the same dimensions
+  Event ready;             // when both may be read
   std::optional<int> gpu;  // whose memory they are; none: the host's
   std::string sparsifier;
   StepInfo step;

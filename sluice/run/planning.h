@@ -22,7 +22,8 @@ struct PlanSite {
 
 // Where ranks that run with a configuration exchange, before anything is
 // measured: planners go by the same numbers as collectives, or, where those are
-// measured later, by nominal ones. `machines` of them; so many threads per rank.
+// measured later, by nominal ones. `machines` of them; so many threads per
+// rank.
 PlanSite plan_site(const TrainConfig& config, const Communicator& comm,
                    const Backend& backend, std::size_t machines,
                    std::size_t threads);

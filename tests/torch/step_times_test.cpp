@@ -1,4 +1,4 @@
-#include "sluice/torch/train/step_times.h"
+#include "sluice/torch/step_times.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -8,10 +8,8 @@
 namespace sluice {
 namespace {
 
-NamedTensors three_tensors() {
-  return {{"a", torch::zeros({4, 3})},
-          {"b", torch::zeros({5})},
-          {"c", torch::zeros({2, 2, 2})}};
+std::vector<TensorInfo> three_tensors() {
+  return {{"a", {4, 3}}, {"b", {5}}, {"c", {2, 2, 2}}};
 }
 
 // A step whose gradients are there in this order.

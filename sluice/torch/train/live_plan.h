@@ -1,6 +1,7 @@
 #pragma once
 
 #include "sluice/plan/drift.h"
+#include "sluice/run/live_planning.h"
 #include "sluice/torch/train/profiling.h"
 
 namespace sluice {
@@ -15,11 +16,6 @@ namespace sluice {
 // plans; all ranks take up the same.
 class LivePlan {
  public:
-  // Steps that are looked at before something is decided.
-  static constexpr std::size_t kSteps = 15;
-  // What another plan must gain on paper, as a share of the step.
-  static constexpr double kGain = 0.02;
-
   LivePlan(Session& session, Profiling& profiling);
 
   // Before every step, on all ranks: takes up what was decided for it.
@@ -29,20 +25,11 @@ class LivePlan {
   // What a step took.
   void add(double seconds);
 
-  // What a decision came to; all but the plan are of rank 0.
-  struct Outcome {
-    std::string says;     // for people
-    std::string profile;  // JSON, by which it was made
-    std::string network;  // likewise
-  };
   // Between two steps, a call of all ranks. Throws CommError.
-  Outcome decide();
+  LiveOutcome decide();
 
  private:
   void look_again();
-  std::optional<Topology> measured_network();
-  std::vector<StageCost> costs();
-  Decision choose(const std::optional<Topology>& network, Outcome& outcome);
 
   Session& session_;
   Profiling& profiling_;

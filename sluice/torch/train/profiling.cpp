@@ -1,16 +1,15 @@
 #include "sluice/torch/train/profiling.h"
 
-#include "sluice/backend/clock.h"
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
+#include "sluice/run/live_planning.h"
 #include "sluice/run/machine.h"
-#include "sluice/sync/stage_costs.h"
 
 namespace sluice {
 
 Profiling::Profiling(Session& session)
     : session_(session),
-      times_(session.model.parameters, session.device,
+      times_(session.model.tensors, session.device,
              static_cast<std::size_t>(session.config.profile)) {}
 
 void Profiling::begin_step() {
@@ -31,19 +30,6 @@ Profile Profiling::profile() const {
                                 : cuda_name(device.index());
   out.date = today();
   return out;
-}
-
-std::vector<StageCost> Profiling::measure(
-    const std::vector<std::string>& sparsifiers, std::size_t largest) const {
-  const bool host = session_.backend->is_host();
-  CostQuery query;
-  query.density = session_.config.density;
-  query.sparsifiers = sparsifiers;
-  query.device = host ? "cpu" : "cuda";
-  query.largest = largest;
-  const auto clock =
-      host ? make_cpu_clock(session_.threads) : make_cuda_clock();
-  return measure_costs(*session_.backend, *clock, query);
 }
 
 std::string Profiling::finish() {
@@ -68,7 +54,9 @@ std::string Profiling::finish() {
     problem = problem_of([&] {
       Profile out = profile();
       const bool host = session_.backend->is_host();
-      out.costs = measure(sparsifiers, std::size_t{1} << (host ? 23 : 26));
+      out.costs =
+          measure_stages(session_.config, *session_.backend, session_.threads,
+                         sparsifiers, std::size_t{1} << (host ? 23 : 26));
       write_text(path, to_json(out));
     });
     says = concat("what a step takes is in ", path, ": go by it with --costs ",

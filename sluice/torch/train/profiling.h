@@ -1,7 +1,7 @@
 #pragma once
 
+#include "sluice/torch/step_times.h"
 #include "sluice/torch/train/session.h"
-#include "sluice/torch/train/step_times.h"
 
 namespace sluice {
 
@@ -25,12 +25,6 @@ class Profiling {
 
   // Of what it has seen; the costs are to be filled in.
   Profile profile() const;
-  // What the stages of a bucket take for these sparsifiers, of up to so many
-  // elements. Ranks of one machine that measure at once see what they take from
-  // each other.
-  std::vector<StageCost> measure(const std::vector<std::string>& sparsifiers,
-                                 std::size_t largest) const;
-
   // At the end of the run, a call of all ranks: measures what the stages of a
   // bucket take, and writes the file. What there is to say of that; empty if
   // nothing was asked for. Throws AgreedError if it cannot be written.

@@ -61,7 +61,7 @@ void Reporting::write_setup() const {
              to_json(s.model.decisions, s.model.names));
 }
 
-void Reporting::planned(const LivePlan::Outcome& outcome) {
+void Reporting::planned(const LiveOutcome& outcome) {
   if (metrics_ == nullptr) return;
   say(outcome.says);
   const Session& s = session_;

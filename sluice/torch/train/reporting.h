@@ -34,7 +34,7 @@ class Reporting {
   void log();
   void evaluated(const Evaluation& result);
   // What was decided, and by which costs.
-  void planned(const LivePlan::Outcome& outcome);
+  void planned(const LiveOutcome& outcome);
   void saved(const std::string& folder) { summary_.checkpoint = folder; }
   // Once, if steps were traced.
   void write_trace();

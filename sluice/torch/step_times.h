@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "sluice/plan/profile.h"
-#include "sluice/torch/tensors.h"
+#include "sluice/sparsify/exceptions.h"
 
 namespace sluice {
 
@@ -21,7 +21,7 @@ class StepTimes {
  public:
   // Of `steps` steps, after some that are not looked at: devices search for
   // algorithms, and memory is new.
-  StepTimes(const NamedTensors& parameters, const torch::Device& device,
+  StepTimes(std::vector<TensorInfo> tensors, const c10::Device& device,
             std::size_t steps);
   // Forgets what it has seen, and looks at so many steps again.
   void restart(std::size_t steps);
@@ -62,8 +62,8 @@ class StepTimes {
   Mark mark() const;
   std::vector<const Step*> usual_steps() const;
 
-  NamedTensors parameters_;
-  torch::Device device_;
+  std::vector<TensorInfo> tensors_;
+  c10::Device device_;
   std::size_t wanted_;
   std::size_t seen_ = 0;
   std::optional<Step> now_;

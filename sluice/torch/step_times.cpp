@@ -1,9 +1,11 @@
-#include "sluice/torch/train/step_times.h"
+#include "sluice/torch/step_times.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <numeric>
+
+#include "sluice/core/view.h"
 
 namespace sluice {
 namespace {
@@ -25,9 +27,9 @@ Summed sum_up(std::vector<double> seconds) {
 
 }  // namespace
 
-StepTimes::StepTimes(const NamedTensors& parameters,
-                     const torch::Device& device, std::size_t steps)
-    : parameters_(parameters), device_(device), wanted_(steps) {}
+StepTimes::StepTimes(std::vector<TensorInfo> tensors, const c10::Device& device,
+                     std::size_t steps)
+    : tensors_(std::move(tensors)), device_(device), wanted_(steps) {}
 
 void StepTimes::restart(std::size_t steps) {
   steps_.clear();
@@ -54,7 +56,7 @@ bool StepTimes::begin() {
   if (steps_.size() >= wanted_ || seen_++ < kIgnored) return false;
   now_.emplace();
   now_->begin = mark();
-  now_->ready.resize(parameters_.size());
+  now_->ready.resize(tensors_.size());
   return true;
 }
 
@@ -121,17 +123,14 @@ Profile StepTimes::profile() const {
       over_steps([](const Step& s) { return s.update.until(s.end); }).mean;
   std::vector<std::vector<double>> parts;
   for (const Step* step : steps) parts.push_back(step->backward_seconds());
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
     std::vector<double> seconds;
     for (const auto& part : parts) seconds.push_back(part[i]);
     const Summed summed = sum_up(std::move(seconds));
-    const torch::Tensor& tensor = parameters_[i].tensor;
     TensorProfile t;
-    t.name = parameters_[i].name;
-    t.elements = static_cast<std::size_t>(tensor.numel());
-    for (const std::int64_t d : tensor.sizes()) {
-      t.shape.push_back(static_cast<std::size_t>(d));
-    }
+    t.name = tensors_[i].name;
+    t.elements = shape3(tensors_[i].dims).size();
+    t.shape = tensors_[i].dims;
     t.backward = summed.mean;
     t.spread = summed.spread;
     out.tensors.push_back(std::move(t));
