@@ -73,10 +73,11 @@ bool Dense::take_native(Communicator& comm, std::size_t n) {
 }
 
 void Dense::sum_now(Communicator& comm, std::span<const float> in,
-                    std::span<float> out, std::span<float>) {
+                    std::span<float> out, std::span<float>,
+                    const MemoryOwner& owner) {
   const bool native = take_native(comm, in.size());
   const auto start = comm.now();
-  const bool done = native && comm.native_sum(in, out);
+  const bool done = native && comm.native_sum(in, out, owner);
   if (!done) ring_sum(comm, in, out, kRing);
   if (native && !done && params_.by == "auto") choice_ = 0;
   const double seconds =
@@ -92,7 +93,8 @@ void Dense::enqueue_sum(Communicator&, ExchangeContext& context,
 }
 
 void DenseBf16::sum_now(Communicator& comm, std::span<const float> in,
-                        std::span<float> out, std::span<float> remainders) {
+                        std::span<float> out, std::span<float> remainders,
+                        const MemoryOwner&) {
   ring_sum_bf16(comm, in, out, remainders, kRing);
 }
 

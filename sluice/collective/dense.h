@@ -39,7 +39,8 @@ class Dense final : public DenseAllreduce {
 
  private:
   void sum_now(Communicator& comm, std::span<const float> in,
-               std::span<float> out, std::span<float> remainders) override;
+               std::span<float> out, std::span<float> remainders,
+               const MemoryOwner& owner) override;
   void enqueue_sum(Communicator& comm, ExchangeContext& context,
                    std::span<const float> in, std::span<float> out,
                    std::span<float> remainders) override;
@@ -69,7 +70,8 @@ class DenseBf16 final : public DenseAllreduce {
 
  private:
   void sum_now(Communicator& comm, std::span<const float> in,
-               std::span<float> out, std::span<float> remainders) override;
+               std::span<float> out, std::span<float> remainders,
+               const MemoryOwner& owner) override;
   void enqueue_sum(Communicator& comm, ExchangeContext& context,
                    std::span<const float> in, std::span<float> out,
                    std::span<float> remainders) override;

@@ -26,14 +26,21 @@ void SparseAllreduce::reduce(Communicator& comm, ExchangeContext& context,
 
 void DenseAllreduce::sum(Communicator& comm, std::uint64_t step,
                          std::span<const float> in, std::span<float> out,
-                         std::span<float> remainders) {
+                         std::span<float> remainders,
+                         const MemoryOwner& owner) {
   comm.begin(name(), step);
   if (comm.size() > 1) {
-    sum_now(comm, in, out, remainders);
+    sum_now(comm, in, out, remainders, owner);
     return;
   }
   if (in.data() != out.data()) std::copy(in.begin(), in.end(), out.begin());
   std::fill(remainders.begin(), remainders.end(), 0.0F);
+}
+
+std::unique_ptr<Engine::Sum> DenseAllreduce::start_sum(
+    Communicator& comm, std::span<float> values, const MemoryOwner& owner) {
+  if (!by_engine() || comm.size() == 1) return nullptr;
+  return comm.start_native_sum(values, owner);
 }
 
 void DenseAllreduce::sum_on_device(Communicator& comm, ExchangeContext& context,
@@ -55,7 +62,7 @@ void DenseAllreduce::run(Communicator& comm, ExchangeContext& context,
   }
   remainders_.reset(rounds() ? mine.n() : 0);
   sum_now(comm, {dense_.data(), dense_.size()}, {dense_.data(), dense_.size()},
-          {remainders_.data(), remainders_.size()});
+          {remainders_.data(), remainders_.size()}, {});
   out.sum.dense = {dense_.data(), dense_.size()};
   returned_.clear();
   for (std::size_t j = 0; j < remainders_.size(); ++j) {

@@ -98,11 +98,19 @@ class DenseAllreduce : public SparseAllreduce {
     return form != ValueForm::kFp16 && (form != ValueForm::kBf16 || rounds());
   }
   // The sum of `in` over all ranks in `out`, which may be the same memory. With
-  // rounds(), `remainders` are set to what was rounded off here.
+  // rounds(), `remainders` are set to what was rounded off here. `owner`: see
+  // Communicator::native_sum().
   void sum(Communicator& comm, std::uint64_t step, std::span<const float> in,
-           std::span<float> out, std::span<float> remainders);
+           std::span<float> out, std::span<float> remainders,
+           const MemoryOwner& owner = {});
 
-  // Whether it does so by the engine's own, whose memory is then worth to have.
+  // The same in place, started, by the engine's own beside others; null if it
+  // cannot. Communicator::finish_native_sum() waits for it, in a call of its
+  // own. May be called while the communicator is in another one.
+  std::unique_ptr<Engine::Sum> start_sum(Communicator& comm,
+                                         std::span<float> values,
+                                         const MemoryOwner& owner);
+  // Whether it does so by the engine's own, which copies what has no owner.
   virtual bool by_engine() const { return false; }
 
   // Whether it can do so on a device that has a link, among several ranks.
@@ -117,7 +125,8 @@ class DenseAllreduce : public SparseAllreduce {
   void run(Communicator& comm, ExchangeContext& context,
            const Contribution& mine, Delivery& out) override;
   virtual void sum_now(Communicator& comm, std::span<const float> in,
-                       std::span<float> out, std::span<float> remainders) = 0;
+                       std::span<float> out, std::span<float> remainders,
+                       const MemoryOwner& owner) = 0;
   virtual void enqueue_sum(Communicator& comm, ExchangeContext& context,
                            std::span<const float> in, std::span<float> out,
                            std::span<float> remainders) = 0;

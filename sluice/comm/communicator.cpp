@@ -262,22 +262,39 @@ Frame Communicator::receive_frame(std::size_t member, std::uint32_t phase) {
   return frame;
 }
 
-bool Communicator::native_sum(std::span<const float> in, std::span<float> out) {
+bool Communicator::native_sum(std::span<const float> in, std::span<float> out,
+                              const MemoryOwner& owner) {
   if (!members_.empty()) return false;
   looked_ = now();
   listen_at_ = looked_ + kListen;
-  const Engine::Native done = engine_->sum(in, out, [this] { return late(); });
+  const Engine::Native done =
+      engine_->sum(in, out, owner, [this] { return late(); });
   if (done == Engine::Native::kNone) return false;
+  end_native_sum(done, in.size());
+  return true;
+}
+
+std::unique_ptr<Engine::Sum> Communicator::start_native_sum(
+    std::span<float> values, const MemoryOwner& owner) {
+  return members_.empty() ? engine_->start_sum(values, owner) : nullptr;
+}
+
+void Communicator::finish_native_sum(Engine::Sum& sum, std::size_t values) {
+  looked_ = now();
+  listen_at_ = looked_ + kListen;
+  end_native_sum(sum.wait([this] { return late(); }), values);
+}
+
+void Communicator::end_native_sum(Engine::Native done, std::size_t values) {
   if (done == Engine::Native::kLate) {
     // The engine does not say whom it misses; the others may know more.
     give_up(" inside the engine's own all-reduce");
   }
-  const std::uint64_t bytes =
-      2 * in.size_bytes() * (world() - 1) / std::max<std::size_t>(world(), 1);
+  const std::uint64_t bytes = 2 * values * sizeof(float) * (world() - 1) /
+                              std::max<std::size_t>(world(), 1);
   traffic_.bytes_sent += bytes;
   traffic_.bytes_received += bytes;
   traffic_.messages_sent += 2 * (world() - 1);
-  return true;
 }
 
 void Communicator::wait_until(const std::function<bool()>& done,

@@ -112,12 +112,15 @@ class Communicator {
   std::span<const std::byte> receive(std::size_t peer, std::uint32_t phase);
 
   // Sums `in` over all ranks to `out`, which may be the same, by the engine's
-  // own all-reduce; false if it has none. Throws CommError.
-  bool native_sum(std::span<const float> in, std::span<float> out);
-  // See Engine::memory_for_sums(); a CommError says kLate.
-  std::shared_ptr<float[]> memory_for_sums(std::size_t values) {
-    return members_.empty() ? engine_->memory_for_sums(values) : nullptr;
-  }
+  // own all-reduce; false if it has none. Throws CommError, after which the
+  // memory of an `owner` may still be written to: see Engine::sum().
+  bool native_sum(std::span<const float> in, std::span<float> out,
+                  const MemoryOwner& owner = {});
+  // The same in place, in two calls, so that others run beside it; null if the
+  // engine cannot.
+  std::unique_ptr<Engine::Sum> start_native_sum(std::span<float> values,
+                                                const MemoryOwner& owner);
+  void finish_native_sum(Engine::Sum& sum, std::size_t values);
 
   // Waits until done(), which is asked all the while, within the call: for work
   // that needs the other ranks and goes another way than by messages (`where`,
@@ -190,6 +193,8 @@ class Communicator {
             const Complaint& about);
   void post(std::size_t peer, const Frame& frame);
   std::string place(std::uint64_t step) const;
+
+  void end_native_sum(Engine::Native done, std::size_t values);
 
   std::unique_ptr<Engine> engine_;
   std::span<const std::size_t> members_;  // of the group; or empty: all

@@ -11,8 +11,12 @@
 
 namespace sluice {
 
+// Keeps memory for as long as somebody may use it.
+using MemoryOwner = std::shared_ptr<const void>;
+
 // Moves frames of bytes between ranks: threads, MPI, or one of them behind an
-// emulated network. A Communicator adds all the rest. Used by one thread.
+// emulated network. A Communicator adds all the rest. Used by one thread, but
+// for start_sum().
 class Engine {
  public:
   using Clock = std::chrono::steady_clock;
@@ -38,16 +42,24 @@ class Engine {
 
   // The engine's own all-reduce, from `in` to `out`, which may be the same:
   // kNone if it has none, kLate if `late`, which is asked all the while, said
-  // so first.
+  // so first. If `in` is `out`, and `owner` keeps that memory, nothing is
+  // copied: after kLate the engine may write there still, for as long as it
+  // holds the owner.
   enum class Native : std::uint8_t { kNone, kDone, kLate };
   virtual Native sum(std::span<const float> /*in*/, std::span<float> /*out*/,
+                     const MemoryOwner& /*owner*/,
                      const std::function<bool()>& /*late*/) {
     return Native::kNone;
   }
-  // Memory for so many values, which sum() takes as `in` and `out` at once and
-  // does not copy; null if it copies anyway. After kLate its owner must let go
-  // of it: the engine may write there still.
-  virtual std::shared_ptr<float[]> memory_for_sums(std::size_t /*values*/) {
+  // The same in place, beside others that all ranks start in the same order;
+  // null if the engine cannot. `values` are the sum when wait() says kDone.
+  class Sum {
+   public:
+    virtual ~Sum() = default;
+    virtual Native wait(const std::function<bool()>& late) = 0;
+  };
+  virtual std::unique_ptr<Sum> start_sum(std::span<float> /*values*/,
+                                         const MemoryOwner& /*owner*/) {
     return nullptr;
   }
 

@@ -19,6 +19,7 @@ BucketSync::BucketSync(const Setup& setup, Outer)
       host_bad_(setup.backend.allocate_host(sizeof(std::uint64_t))) {
   for (const std::size_t t : plan_.tensors) add_segment(setup, t);
   gradients_.resize(plan_.tensors.size());
+  scratch_.resize(plan_.tensors.size());
   ready_.resize(plan_.tensors.size());
   reset();
 }
@@ -52,7 +53,7 @@ bool BucketSync::has(std::size_t tensor) const {
 }
 
 bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
-                     const Event& ready) {
+                     const Event& ready, const MemoryOwner& scratch) {
   const auto at = std::find(plan_.tensors.begin(), plan_.tensors.end(), tensor);
   const auto s = static_cast<std::size_t>(at - plan_.tensors.begin());
   expect(!there_[s], "[sync] tensor ", tensor,
@@ -62,6 +63,7 @@ bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
           "[sync] the gradient of tensor ", tensor, " must have ", n,
           " elements, got ", gradient.data != nullptr ? gradient.size() : 0);
   gradients_[s] = part_of(s, gradient);
+  scratch_[s] = scratch;
   there_[s] = true;
   ready_[s] = ready;
   return --missing_ == 0;
@@ -70,6 +72,7 @@ bool BucketSync::add(std::size_t tensor, const TensorView& gradient,
 void BucketSync::take(std::span<const TensorView> gradients) {
   std::copy(gradients.begin(), gradients.end(), gradients_.begin());
   std::fill(ready_.begin(), ready_.end(), Event());
+  std::fill(scratch_.begin(), scratch_.end(), MemoryOwner());
   there_.assign(there_.size(), true);
   missing_ = 0;
 }

@@ -43,8 +43,9 @@ class BucketSync {
   // Takes a tensor's gradient, all of it, to be read after the event; true if
   // it was the last one missing. Throws std::logic_error if the tensor is there
   // already, std::invalid_argument if it has another size, or if a piece of it
-  // is no slice.
-  bool add(std::size_t tensor, const TensorView& gradient, const Event& ready);
+  // is no slice. `scratch`: see GradientSync::ready().
+  bool add(std::size_t tensor, const TensorView& gradient, const Event& ready,
+           const MemoryOwner& scratch = {});
   bool complete() const { return missing_ == 0; }
   // Whether it has that tensor's gradient.
   bool has(std::size_t tensor) const;
@@ -58,8 +59,15 @@ class BucketSync {
   virtual void show(const StepInfo& step, SelectionObserver& observer);
   // See SparseAllreduce::unknown_network.
   virtual Network* unknown_network() { return collective_->unknown_network(); }
+  // When complete, on the thread that brought the last gradient: starts what
+  // needs no other thread's work, in the order of the buckets on all ranks.
+  // False if there is nothing of that kind.
+  virtual bool start(Communicator&) { return false; }
   void exchange(Communicator& comm, ExchangeContext& context,
                 std::uint64_t step);
+  // What an exchange left under way, so that others could start.
+  virtual void finish_exchange(Communicator&, ExchangeContext&,
+                               std::uint64_t /*step*/) {}
   // Whether it is applied before the vote, and not when it is committed.
   virtual bool applies_early() const { return false; }
   // Enqueues that: the mean over so many ranks.
@@ -112,6 +120,7 @@ class BucketSync {
   std::unique_ptr<SparseAllreduce> collective_;
   Bucket bucket_;
   std::vector<TensorView> gradients_;  // per segment
+  std::vector<MemoryOwner> scratch_;   // per segment; null: none
 
   // Without a collective of its own.
   struct Outer {};

@@ -11,8 +11,9 @@ namespace sluice {
 namespace {
 
 // All of the gradient, every step. Sums are made beside it, so that it is what
-// it was until the step is committed. What bf16 rounds off waits in the
-// residual. Where the feedback has momentum, so has the mean: u = m u + mean.
+// it was until the step is committed, unless nobody needs that. What bf16
+// rounds off waits in the residual. Where the feedback has momentum, so has the
+// mean: u = m u + mean.
 class DenseBucket final : public BucketSync {
  public:
   explicit DenseBucket(const Setup& setup)
@@ -41,10 +42,9 @@ class DenseBucket final : public BucketSync {
 
   void inherit_residual() override { owed_ = true; }
   std::size_t memory_bytes() const override {
-    return packed_.bytes() + sums_.bytes() + host_.bytes() +
+    return packed_->bytes() + sums_.bytes() + host_.bytes() +
            remainders_.bytes() + rounded_off_.bytes() + velocity_.bytes() +
-           momenta_.bytes() + left_.bytes() +
-           (lent_ ? bucket_.size() * sizeof(float) : 0);
+           momenta_.bytes() + left_.bytes();
   }
 
  private:
@@ -53,7 +53,31 @@ class DenseBucket final : public BucketSync {
   // One tensor is read where it is, unless it can be summed where it is packed.
   bool reads_in_place() const {
     return gradients_.size() == 1 && is_plain(gradients_[0]) &&
-           !adds_residual() && backend_.is_host() && lent_ == nullptr;
+           !adds_residual() && backend_.is_host() && !dense_->by_engine();
+  }
+
+  // The memory of all gradients, where it is scratch, without gaps, and the
+  // engine sums in place; else nothing. They may lie there in any order, which
+  // is the same on all ranks.
+  std::span<float> find_scratch() const {
+    if (!backend_.is_host() || !dense_->by_engine() || adds_residual() ||
+        momentum_.factor > 0 || machines_ != nullptr) {
+      return {};
+    }
+    const float* first = nullptr;
+    const float* last = nullptr;
+    for (std::size_t s = 0; s < gradients_.size(); ++s) {
+      const TensorView& g = gradients_[s];
+      if (g.size() == 0) continue;
+      const auto* begin = static_cast<const float*>(g.data);
+      const bool same = scratch_[s] != nullptr && scratch_[s] == scratch_[0];
+      if (!same || !is_plain(g)) return {};
+      first = first == nullptr ? begin : std::min(first, begin);
+      last = std::max(last, begin + g.size());
+    }
+    const auto spanned = static_cast<std::size_t>(last - first);
+    if (spanned != bucket_.size()) return {};
+    return {const_cast<float*>(first), spanned};
   }
 
   // The mean over one rank is the gradient.
@@ -62,17 +86,24 @@ class DenseBucket final : public BucketSync {
            momentum_.factor == 0 && std::ranges::all_of(gradients_, is_plain);
   }
 
-  float* packed() { return lent_ ? lent_.get() : floats(packed_); }
+  // Sums of several buckets may be under way at once.
+  bool start(Communicator& comm) override {
+    summed_ = find_scratch();
+    if (summed_.empty()) return false;
+    summing_ = dense_->start_sum(comm, summed_, scratch_[0]);
+    return summing_ != nullptr;
+  }
 
   void enqueue_select(Stream& stream, const StepInfo&) override {
+    if (summing_ != nullptr) return;
     stays_ = stays();
-    if (lent_ != nullptr) packed_ = {};
-    if (stays_ || reads_in_place()) return;
+    summed_ = stays_ ? std::span<float>() : find_scratch();
+    if (stays_ || !summed_.empty() || reads_in_place()) return;
     backend_.pack(stream,
                   {gradients_,
                    adds_residual() ? std::span<const MemoryRange>(residuals_)
                                    : std::span<const MemoryRange>(),
-                   packed()});
+                   floats(*packed_)});
   }
 
   void run_exchange(Communicator& comm, ExchangeContext& context,
@@ -83,9 +114,13 @@ class DenseBucket final : public BucketSync {
       count_bad_in_place(context);
       return;
     }
+    if (!summed_.empty()) {
+      sum_in_place(comm, step);
+      return;
+    }
     if (owed_ && momentum_.factor > 0) even_momenta(comm, context, step);
-    mean_ =
-        reads_in_place() ? static_cast<float*>(gradients_[0].data) : packed();
+    mean_ = reads_in_place() ? static_cast<float*>(gradients_[0].data)
+                             : floats(*packed_);
     by_link_ = context.link() != nullptr && dense_->takes_link() && ranks_ > 1;
     if (by_link_) {
       sum_on_device(comm, context, step);
@@ -96,9 +131,10 @@ class DenseBucket final : public BucketSync {
     if (backend_.is_host()) {
       const std::span<const float> in(mean_, n);
       // What is packed already is a copy.
-      if (reads_in_place() && ranks_ > 1) mean_ = floats(sums_);
-      sum(*dense_, comm, step, in, {mean_, n}, remainders);
-      borrow(comm);
+      const bool beside = reads_in_place() && ranks_ > 1;
+      if (beside) mean_ = floats(sums_);
+      sum(*dense_, comm, step, in, {mean_, n}, remainders,
+          beside ? MemoryOwner() : packed_);
     } else {
       const std::span<float> values(host_floats(host_), n);
       backend_.copy_out(context.stream(), std::as_writable_bytes(values),
@@ -110,19 +146,37 @@ class DenseBucket final : public BucketSync {
     count_bad(context);
   }
 
-  // For the steps to come, where the engine sums.
-  void borrow(Communicator& comm) {
-    if (lent_ != nullptr || ranks_ == 1 || machines_ != nullptr) return;
-    if (dense_->by_engine()) lent_ = comm.memory_for_sums(bucket_.size());
+  void sum_in_place(Communicator& comm, std::uint64_t step) {
+    if (summing_ == nullptr && !start(comm)) {
+      dense_->sum(comm, step, summed_, summed_, {}, scratch_[0]);
+    }
+  }
+
+  void finish_exchange(Communicator& comm, ExchangeContext& context,
+                       std::uint64_t step) override {
+    if (summed_.empty()) return;
+    if (summing_ != nullptr) {
+      comm.begin(dense_->name(), step);
+      comm.finish_native_sum(*summing_, summed_.size());
+      summing_.reset();
+    }
+    // To the mean already: what is scratch needs no vote.
+    const TensorView all = flat_view(summed_);
+    backend_.apply(context.stream(), {{},
+                                      summed_.data(),
+                                      {&all, 1},
+                                      1.0F / static_cast<float>(ranks_),
+                                      bad_sums()});
+    fetch_bad_sums(context);
   }
 
   // Of machines: each one's ranks add first, and their leaders sum. Only
   // leaders round anything off then.
   void sum(DenseAllreduce& by, Communicator& comm, std::uint64_t step,
            std::span<const float> in, std::span<float> out,
-           std::span<float> remainders) {
+           std::span<float> remainders, const MemoryOwner& owner = {}) {
     if (machines_ == nullptr) {
-      by.sum(comm, step, in, out, remainders);
+      by.sum(comm, step, in, out, remainders, owner);
       return;
     }
     {
@@ -203,7 +257,7 @@ class DenseBucket final : public BucketSync {
       ranges.push_back({on_device + s.base, s.base, n});
       momenta.push_back(flat_view({arena_.momentum(backend_) + s.memory, n}));
     }
-    float* out = floats(packed_);
+    float* out = floats(*packed_);
     backend_.pack(context.stream(), {momenta, ranges, out});
     backend_.apply(context.stream(), {{}, out, momenta, 1});
     uneven_ = false;
@@ -245,13 +299,14 @@ class DenseBucket final : public BucketSync {
 
   void on_roll_back(ExchangeContext&) override {
     collective_->roll_back();
+    summing_.reset();
     // A sum that came too late may write there still.
-    lent_.reset();
+    if (backend_.is_host()) packed_ = std::make_shared<Buffer>();
   }
 
   void on_commit(ExchangeContext& context, std::uint64_t selected) override {
     collective_->commit(selected);
-    if (stays_) return;
+    if (stays_ || !summed_.empty()) return;
     Stream& stream = context.stream();
     float share = 1.0F / static_cast<float>(ranks_);
     if (uneven_) put_momenta(stream);
@@ -322,10 +377,12 @@ class DenseBucket final : public BucketSync {
   bool uneven_ = false;  // momenta were, and are to be the mean
   float* mean_ =
       nullptr;  // of the device: the sum, or the gradient of one rank
-  std::size_t ranks_ = 0;          // once known
-  bool stays_ = false;             // the gradient of one rank
-  std::shared_ptr<float[]> lent_;  // the engine's, in place of packed_
-  Buffer packed_;
+  std::size_t ranks_ = 0;    // once known
+  bool stays_ = false;       // the gradient of one rank
+  std::span<float> summed_;  // the gradients, where they are scratch
+  std::unique_ptr<Engine::Sum> summing_;  // them, if it is under way
+  // Shared with an engine that may write there when nobody waits any more.
+  std::shared_ptr<Buffer> packed_ = std::make_shared<Buffer>();
   Buffer sums_;
   Buffer host_;
   Buffer remainders_;   // of the host

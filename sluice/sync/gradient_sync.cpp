@@ -63,6 +63,7 @@ class GradientSync::Impl {
     note_ = note;
     for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].reset();
     selected_ = 0;
+    started_ = 0;
     report_ = {};
     error_ = nullptr;
     failed_ = false;
@@ -75,8 +76,8 @@ class GradientSync::Impl {
     changed_.notify_all();
   }
 
-  void ready(std::size_t tensor, const TensorView& gradient,
-             const Event& event) {
+  void ready(std::size_t tensor, const TensorView& gradient, const Event& event,
+             const MemoryOwner& scratch) {
     require(tensor < tensors().size(), "[sync] tensors count from 0 to ",
             tensors().size(), ", got ", tensor);
     const std::lock_guard lock(mutex_);
@@ -84,8 +85,9 @@ class GradientSync::Impl {
     // What is wrong with it is wrong for all of its pieces, so that the first
     // one finds it.
     for (const std::size_t b : buckets_.of(tensor)) {
-      if (!buckets_[b].add(tensor, gradient, event)) continue;
+      if (!buckets_[b].add(tensor, gradient, event, scratch)) continue;
       record("backward", b, began_);
+      start_complete();
       changed_.notify_all();
     }
   }
@@ -140,9 +142,10 @@ class GradientSync::Impl {
     return report_.committed;
   }
 
-  void replan(const Plan& plan, const std::optional<Network>& network) {
+  void replan(const Plan& plan, const std::optional<Network>& network,
+              std::optional<std::uint64_t> step) {
     expect(!open_ && !in_doubt_, "[sync] replan() belongs between two steps");
-    compare_plans(plan);
+    compare_plans(plan, step.value_or(step_.step + (round_ > 0 ? 1 : 0)));
     const Machines* before = buckets_.machines();
     take(plan);
     heard_.totals.clear();
@@ -188,6 +191,14 @@ class GradientSync::Impl {
     if (ExchangeContext* host = buckets_.host_context()) host->set_watch(watch);
   }
 
+  // Two threads would have to wake up for them, on cores that compute.
+  void start_complete() {
+    while (started_ < buckets_.size() && buckets_[started_].complete() &&
+           buckets_[started_].start(comm_)) {
+      ++started_;
+    }
+  }
+
   // Room for the largest tensor that is missing; announces them unless null.
   std::size_t announce_missing_as(const float* zeros) {
     std::size_t bytes = sizeof(float);
@@ -212,10 +223,12 @@ class GradientSync::Impl {
   }
 
   // All ranks must change to the same plan before the same step.
-  void compare_plans(const Plan& plan) {
+  void compare_plans(const Plan& plan, std::uint64_t step) {
     const std::string text = to_json(plan, buckets_.names());
-    const std::size_t other = rank_that_differs(comm_, "replan", step_.step,
+    comm_.count_steps(1, options_.first_step);
+    const std::size_t other = rank_that_differs(comm_, "replan", step,
                                                 std::as_bytes(std::span(text)));
+    comm_.count_steps(1, 0);
     require(other == comm_.rank(),
             "[sync] all ranks must take up the same plan, but rank ", other,
             " has another than rank ", comm_.rank());
@@ -314,6 +327,7 @@ class GradientSync::Impl {
         exchange(b);
         bound_pending(b);
       }
+      for (std::size_t b = 0; b < buckets_.size(); ++b) finish_exchange(b);
       // The one time in a step that the host asks for what the device found.
       context_.wait();
       verify_buckets();
@@ -342,12 +356,21 @@ class GradientSync::Impl {
     }
   }
 
+  // Bucket by bucket in the step's number, so that ranks with another order of
+  // buckets find each other out.
+  std::uint64_t step_of(std::size_t b) const {
+    return step_.step * buckets_.size() + b;
+  }
+
+  void finish_exchange(std::size_t b) {
+    comm_.count_steps(buckets_.size(), options_.first_step);
+    buckets_[b].finish_exchange(comm_, context_, step_of(b));
+  }
+
   void exchange(std::size_t b) {
     const auto start = Steady::now();
     exchanging_ = b;
-    // Bucket by bucket in the step's number, so that ranks with another order
-    // of buckets find each other out.
-    const std::uint64_t step = step_.step * buckets_.size() + b;
+    const std::uint64_t step = step_of(b);
     if (Network* network = buckets_[b].unknown_network()) {
       if (!network_) network_ = measure(step);
       *network = *network_;
@@ -470,6 +493,7 @@ class GradientSync::Impl {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::size_t selected_ = 0;  // buckets
+  std::size_t started_ = 0;   // likewise, by who brought their gradients
   std::uint64_t round_ = 0;
   int running_ = 0;    // threads that are at work on the step
   bool open_ = false;  // begun, and not finished
@@ -506,15 +530,16 @@ void GradientSync::begin(std::uint64_t step, const Densities& densities,
   impl_->begin(step, densities, note);
 }
 void GradientSync::ready(std::size_t tensor, const TensorView& gradient,
-                         const Event& event) {
-  impl_->ready(tensor, gradient, event);
+                         const Event& event, const MemoryOwner& scratch) {
+  impl_->ready(tensor, gradient, event, scratch);
 }
 SyncReport GradientSync::finish() { return impl_->finish(); }
 void GradientSync::give_up(const std::string& why) { impl_->give_up(why); }
 bool GradientSync::recover() { return impl_->recover(); }
 void GradientSync::replan(const Plan& plan,
-                          const std::optional<Network>& network) {
-  impl_->replan(plan, network);
+                          const std::optional<Network>& network,
+                          std::optional<std::uint64_t> step) {
+  impl_->replan(plan, network, step);
 }
 const std::vector<TensorInfo>& GradientSync::tensors() const {
   return impl_->tensors();

@@ -95,9 +95,11 @@ class GradientSync {
              std::uint64_t note = 0);
   // The gradient of a tensor may be read after the event. It is replaced by the
   // mean over the ranks by the time finish() returns; nobody else may touch it
-  // until then.
+  // until then. `scratch`, if not null, owns its memory and says that nobody
+  // needs what was there before: it may hold anything until the step is
+  // committed, and afterwards if it fails.
   void ready(std::size_t tensor, const TensorView& gradient,
-             const Event& event = {});
+             const Event& event = {}, const MemoryOwner& scratch = {});
   // Waits for the rest of the step. Every tensor must have been announced; one
   // without a gradient has zeros.
   //
@@ -121,9 +123,11 @@ class GradientSync {
   // plan. Residuals and momenta stay where they are; buckets that are the same
   // as before keep what their rules and collectives have learned, others start
   // anew. What collectives of new buckets decide from is `network`, if it is
-  // given, from now on. Throws std::invalid_argument, and changes nothing, if
-  // the plan does not fit the tensors or ranks bring different ones.
-  void replan(const Plan& plan, const std::optional<Network>& network = {});
+  // given, from now on. `step` is the one that is to come; without it, that
+  // behind the last. Throws std::invalid_argument, and changes nothing, if the
+  // plan does not fit the tensors or ranks bring different ones.
+  void replan(const Plan& plan, const std::optional<Network>& network = {},
+              std::optional<std::uint64_t> step = {});
 
   const std::vector<TensorInfo>& tensors() const;
   const Plan& plan() const;

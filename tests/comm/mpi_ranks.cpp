@@ -176,6 +176,9 @@ void check_late_sum(Communicator& comm, std::size_t victim) {
     return out[step] == values(step, true);
   };
   require(run_step(0), "[test] a sum of MPI is wrong");
+  const auto own = std::make_shared<std::vector<float>>(values(9, false));
+  dense.sum(comm, 0, *own, *own, {}, own);
+  require(*own == values(9, true), "[test] a sum in place is wrong");
   if (comm.rank() == victim) {
     std::this_thread::sleep_for(comm.timeout() * 3 / 2);
   }

@@ -72,22 +72,6 @@ std::uint64_t accumulate_momentum(const MomentumTask& task,
   return bad;
 }
 
-std::uint64_t scale_dense(const float* __restrict from, float scale,
-                          std::span<float> to, bool counts) {
-  std::uint32_t bad = 0;
-  float* __restrict out = to.data();
-  if (!counts) {
-    for (std::size_t i = 0; i < to.size(); ++i) out[i] = scale * from[i];
-    return 0;
-  }
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    const float x = scale * from[i];
-    bad += not_finite(x);
-    out[i] = x;
-  }
-  return bad;
-}
-
 // The elements [at, at + out.size()) of the bucket.
 std::uint64_t add_lists(const ApplyPass& pass, std::uint64_t at,
                         std::span<float> out) {
@@ -106,9 +90,9 @@ std::uint64_t add_lists(const ApplyPass& pass, std::uint64_t at,
 }
 
 // Elements [begin, end) of a tensor that starts at `base` of the bucket.
-std::uint64_t apply_part(const ApplyPass& pass, const TensorView& target,
-                         std::uint64_t base, std::size_t begin,
-                         std::size_t end) {
+std::uint64_t apply_part(const Kernels& kernels, const ApplyPass& pass,
+                         const TensorView& target, std::uint64_t base,
+                         std::size_t begin, std::size_t end) {
   const bool plain = is_plain(target);
   float buffer[kBlock];
   std::uint64_t bad = 0;
@@ -116,8 +100,7 @@ std::uint64_t apply_part(const ApplyPass& pass, const TensorView& target,
     const std::size_t size = std::min(kBlock, end - i);
     float* to = plain ? static_cast<float*>(target.data) + i : buffer;
     bad += pass.dense != nullptr
-               ? scale_dense(pass.dense + base + i, pass.scale, {to, size},
-                             pass.nonfinite != nullptr)
+               ? kernels.scale(pass.dense + base + i, pass.scale, to, size)
                : add_lists(pass, base + i, {to, size});
     if (!plain) write_view(target, i, i + size, buffer);
   }
@@ -226,13 +209,14 @@ std::uint64_t count_nonfinite(const Kernels& kernels, const float* values,
   return total.load(std::memory_order_relaxed);
 }
 
-void run_apply(const ApplyPass& pass, ThreadPool& pool) {
+void run_apply(const Kernels& kernels, const ApplyPass& pass,
+               ThreadPool& pool) {
   std::atomic<std::uint64_t> nonfinite{0};
   std::uint64_t base = 0;
   for (const TensorView& target : pass.targets) {
     const std::size_t n = target.size();
     for_chunks(pool, n, [&](std::size_t begin, std::size_t end) {
-      nonfinite.fetch_add(apply_part(pass, target, base, begin, end),
+      nonfinite.fetch_add(apply_part(kernels, pass, target, base, begin, end),
                           std::memory_order_relaxed);
     });
     base += n;

@@ -22,7 +22,7 @@ void run_gather(const GatherPass& pass);
 void run_pack(const PackPass& pass, ThreadPool& pool);
 std::uint64_t count_nonfinite(const Kernels& kernels, const float* values,
                               std::size_t n, ThreadPool& pool);
-void run_apply(const ApplyPass& pass, ThreadPool& pool);
+void run_apply(const Kernels& kernels, const ApplyPass& pass, ThreadPool& pool);
 
 // Rounds values to what `form` can carry, in place.
 void quantize_values(ValueForm form, std::span<float> values);

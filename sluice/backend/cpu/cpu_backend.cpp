@@ -150,7 +150,7 @@ class CpuBackend final : public Backend {
     cpu::run_gather(pass);
   }
   void apply(Stream&, const ApplyPass& pass) override {
-    cpu::run_apply(pass, pool_);
+    cpu::run_apply(kernels_, pass, pool_);
   }
   void encode(Stream& stream, const EncodePass& pass) override {
     *pass.written = as_cpu(stream).coder.encode(pass, pass.options,

@@ -126,6 +126,9 @@ struct Kernels {
                     std::uint32_t* groups);
   std::size_t (*count_ge)(const float* values, std::size_t m,
                           std::uint32_t cut);
+  // to = factor * from, which may be the same; returns how many are not finite.
+  std::size_t (*scale)(const float* from, float factor, float* to,
+                       std::size_t n);
   // Copies the k <= m largest of m <= kSmall candidates, ties to the first,
   // order kept. Needs kSlack readable slots behind m and writable ones behind
   // k.

@@ -465,6 +465,24 @@ void add(float* r, const float* g, std::size_t n) {
 }
 
 template <class V>
+std::size_t scale(const float* from, float factor, float* to, std::size_t n) {
+  const typename V::F by = V::broadcast(factor);
+  const typename V::I infinite = V::broadcast_int(kInfKey);
+  std::size_t bad = 0;
+  std::size_t i = 0;
+  for (; i + V::kWidth <= n; i += V::kWidth) {
+    const typename V::F x = V::mul(by, V::load(from + i));
+    V::store(to + i, x);
+    bad += V::popcount(V::ge(key_of<V>(x), infinite));
+  }
+  for (; i < n; ++i) {
+    to[i] = factor * from[i];
+    bad += key_of<Scalar>(to[i]) >= kInfKey ? 1U : 0U;
+  }
+  return bad;
+}
+
+template <class V>
 std::size_t accumulate(const Source& s, std::size_t n) {
   // Nothing reaches kInfKey but what is not finite, and that is never recorded.
   StreamArgs args;
@@ -482,8 +500,8 @@ std::size_t accumulate(const Source& s, std::size_t n) {
 
 template <class V>
 constexpr Kernels table(std::string_view name) {
-  return {name,          &add<V>,          &accumulate<V>, &stream<V>,
-          &pattern<V>,   &emit<V>,         &collect<V>,    &divide<V>,
-          &merge,        &emit_grouped<V>, &groups_of<V>,  &count_ge<V>,
-          &top_small<V>, &cut_small<V>,    &statistics<V>};
+  return {name,        &add<V>,          &accumulate<V>, &stream<V>,
+          &pattern<V>, &emit<V>,         &collect<V>,    &divide<V>,
+          &merge,      &emit_grouped<V>, &groups_of<V>,  &count_ge<V>,
+          &scale<V>,   &top_small<V>,    &cut_small<V>,  &statistics<V>};
 }

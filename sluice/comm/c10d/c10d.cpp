@@ -10,7 +10,6 @@
 #include <condition_variable>
 #include <cstring>
 #include <thread>
-#include <unordered_map>
 
 #include "sluice/comm/c10d/mailbox.h"
 #include "sluice/core/ensure.h"
@@ -244,6 +243,44 @@ void compare_labels(const Group& group, const std::string& label) {
   }
 }
 
+// Which gloo's work keeps for as long as it writes there.
+at::Tensor tensor_of(std::span<float> values, const MemoryOwner& owner) {
+  return at::from_blob(
+      values.data(), {static_cast<std::int64_t>(values.size())},
+      [owner](void*) {}, at::kFloat);
+}
+
+class GlooSum final : public Engine::Sum {
+ public:
+  GlooSum(const Group& group, const at::Tensor& values) try {
+    std::vector<at::Tensor> tensors = {values};
+    work_ = group->allreduce(tensors);
+  } catch (const std::exception&) {
+    // A connection that is closed: never done.
+  }
+
+  Engine::Native wait(const std::function<bool()>& late) override {
+    while (!is_done()) {
+      if (late()) return Engine::Native::kLate;
+    }
+    return Engine::Native::kDone;
+  }
+
+ private:
+  // Waits a moment; a sum that failed for want of a peer is never done.
+  bool is_done() {
+    try {
+      if (work_) return work_->wait(kMoment);
+    } catch (const std::exception&) {
+      if (!work_->isCompleted()) return false;
+    }
+    std::this_thread::sleep_for(kMoment);
+    return false;
+  }
+
+  Work work_;
+};
+
 class C10dEngine final : public Engine {
  public:
   C10dEngine(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
@@ -285,30 +322,21 @@ class C10dEngine final : public Engine {
 
   // By memory that is not the caller's alone: a late sum still writes there.
   Native sum(std::span<const float> in, std::span<float> out,
+             const MemoryOwner& owner,
              const std::function<bool()>& late) override {
     if (!sums_) return Native::kNone;
-    const auto lent = lent_->find(in.data());
-    const bool in_place = lent != lent_->end() && out.data() == in.data();
-    at::Tensor values = in_place ? lent->second : copy_of(in);
-    std::vector<at::Tensor> tensors = {values};
-    const Work work = sums_->allreduce(tensors);
-    while (!is_done(work)) {
-      if (late()) return Native::kLate;
-    }
-    if (!in_place) {
+    const bool in_place = owner != nullptr && out.data() == in.data();
+    const at::Tensor values = in_place ? tensor_of(out, owner) : copy_of(in);
+    const Native done = GlooSum(sums_, values).wait(late);
+    if (done == Native::kDone && !in_place) {
       std::memcpy(out.data(), values.const_data_ptr(), out.size_bytes());
     }
-    return Native::kDone;
+    return done;
   }
-
-  // As a tensor, which gloo's work keeps for as long as it writes there.
-  std::shared_ptr<float[]> memory_for_sums(std::size_t values) override {
+  std::unique_ptr<Sum> start_sum(std::span<float> values,
+                                 const MemoryOwner& owner) override {
     if (!sums_) return nullptr;
-    const at::Tensor memory =
-        at::empty({static_cast<std::int64_t>(values)}, at::kFloat);
-    auto* first = static_cast<float*>(memory.mutable_data_ptr());
-    lent_->emplace(first, memory);
-    return {first, [lent = lent_](float* p) { lent->erase(p); }};
+    return std::make_unique<GlooSum>(sums_, tensor_of(values, owner));
   }
 
   // After an error a sum of some rank may be outstanding, or have closed the
@@ -324,26 +352,13 @@ class C10dEngine final : public Engine {
     return sum_;
   }
 
-  // Waits a moment; a sum that failed for want of a peer is never done.
-  bool is_done(const Work& work) {
-    try {
-      work->wait(kMoment);
-      return true;
-    } catch (const std::exception&) {
-      if (work->isCompleted()) std::this_thread::sleep_for(kMoment);
-      return false;
-    }
-  }
-
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   Group backend_;
   std::size_t rank_;
   std::vector<std::size_t> machines_;
   std::size_t local_rank_ = 0;
   std::size_t local_size_ = 0;
-  using Lent = std::unordered_map<const float*, at::Tensor>;
   at::Tensor sum_;
-  std::shared_ptr<Lent> lent_ = std::make_shared<Lent>();
   Group sums_;  // null: gloo's own may not be used
   Mailbox mailbox_;
   std::vector<std::unique_ptr<Receiver>> receivers_;

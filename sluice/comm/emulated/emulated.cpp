@@ -86,13 +86,11 @@ class Emulated final : public Engine {
     inner_->idle(until);
   }
 
-  std::shared_ptr<float[]> memory_for_sums(std::size_t values) override {
-    return inner_->memory_for_sums(values);
-  }
   Native sum(std::span<const float> in, std::span<float> out,
+             const MemoryOwner& owner,
              const std::function<bool()>& late) override {
     const auto start = now();
-    const Native done = inner_->sum(in, out, late);
+    const Native done = inner_->sum(in, out, owner, late);
     if (done != Native::kDone) return done;
     const auto messages = static_cast<double>(2 * (size() - 1));
     const double share =

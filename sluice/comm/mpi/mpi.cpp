@@ -68,6 +68,7 @@ struct Buffers {
   std::size_t under_way = 0;
   std::vector<Receiving> receiving;
   std::vector<float> sums;
+  MemoryOwner owner;  // of what is summed in place instead
   MPI_Request sum_request = MPI_REQUEST_NULL;
 };
 
@@ -179,12 +180,18 @@ class MpiEngine final : public Engine {
   // would match it with the next one of another.
   void rebuild() override { sums_ = false; }
 
-  // By memory that is not the caller's: a late sum still writes there.
+  // By memory that is not the caller's alone: a late sum still writes there.
   Native sum(std::span<const float> in, std::span<float> out,
+             const MemoryOwner& owner,
              const std::function<bool()>& late) override {
     if (!sums_) return Native::kNone;
-    std::vector<float>& sums = buffers_->sums;
-    sums.assign(in.begin(), in.end());
+    const bool in_place = owner != nullptr && in.data() == out.data();
+    if (in_place) {
+      buffers_->owner = owner;
+    } else {
+      buffers_->sums.assign(in.begin(), in.end());
+    }
+    const std::span<float> sums = in_place ? out : std::span(buffers_->sums);
     for (std::size_t at = 0; at < sums.size(); at += kSumPart) {
       const std::size_t part = std::min(kSumPart, sums.size() - at);
       MPI_Request& request = buffers_->sum_request;
@@ -201,7 +208,8 @@ class MpiEngine final : public Engine {
         idle(now() + kSleep);
       }
     }
-    std::copy(sums.begin(), sums.end(), out.begin());
+    buffers_->owner.reset();
+    if (!in_place) std::copy(sums.begin(), sums.end(), out.begin());
     return Native::kDone;
   }
 
