@@ -20,6 +20,8 @@ class HookState(GradientSync):
     find_unused_parameters=True.
     """
 
+    _by_buckets = True
+
     def __init__(
         self,
         model: torch.nn.Module,
@@ -32,13 +34,16 @@ class HookState(GradientSync):
             group = model.process_group if group is None else group
             ignored = model.parameters_to_ignore
             find_unused_parameters |= model.find_unused_parameters
+            # Its buckets are then copies of gradients, which an error leaves as they were.
+            scratch = not model.gradient_as_bucket_view
             model = model.module
         else:
-            ignored = set()
+            ignored, scratch = set(), False
         named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
         super().__init__(named, group, **how)
         self._scaler = scaler
         self._finds_unused = find_unused_parameters
+        self.buckets_are_copies = scratch
         self._means: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def scale(self) -> torch.Tensor | None:
@@ -69,7 +74,7 @@ class HookState(GradientSync):
 
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""
-    future = state.live.announce(bucket, state.scale())
+    future = state.live.announce(bucket, state.scale(), state.buckets_are_copies)
     state.remember(bucket)
     return future
 
@@ -99,8 +104,11 @@ def attach(
     dense_collective  the same for tensors that stay dense: gloo's own sum, or
                       "dense:by=ring", "dense-bf16"
     values            form of what is sent: "fp32", "bf16" or "fp16"
-    plan              what travels together: "size=1M" (as "auto" has it), the name
-                      of a planner, a plan.json, or the plan of another sync
+    plan              what travels together and how: "auto" and other planners that go
+                      by costs look at the first 20 steps and decide then, which
+                      takes a moment; or "size=1M", "single", a plan.json, the
+                      plan of another sync
+    replan            "drift": decides again when steps have become longer or shorter
     exceptions        {"embed": "dense", "head.*": "no_feedback"}: by names of
                       parameters, with * and ?, or of modules
     dense_below       tensors of fewer elements stay dense

@@ -42,6 +42,7 @@ def _names() -> list[str]:
 
 def settings_json(
     device: torch.device,
+    by_buckets: bool,
     *,
     sparsifier: str = "topk",
     density: float = 0.01,
@@ -50,6 +51,7 @@ def settings_json(
     dense_collective: str | None = None,
     values: str = "fp32",
     plan: str | Mapping[str, Any] = "auto",
+    replan: str = "off",
     exceptions: Mapping[str, str] | None = None,
     dense_below: int = 0,
     dense_rank: int = 1,
@@ -63,13 +65,15 @@ def settings_json(
     seed: int = 1,
     **unknown: Any,
 ) -> str:
-    """All of it as one JSON object; see attach() for what it means."""
+    """All of it as one JSON object; see attach() for what it means. `by_buckets`:
+    gradients come in buckets of DistributedDataParallel."""
     if unknown:
         raise TypeError(f"[attach] no setting '{next(iter(unknown))}'; known: {' '.join(_names())}")
     if dense_collective is None:
         dense_collective = "dense:by=native" if device.type == "cpu" else "dense"
+    # Nothing is selected beside the wire: what DDP's buckets bring is summed where it is.
+    follow = plan == "auto" and sparsifier == "none" and by_buckets
     if plan == "auto" and sparsifier == "none":
-        # Nothing is selected beside the wire, so that only messages count: as DDP's own.
         plan = "size=25M"
     if gpu_link not in _LINKS:
         raise ValueError(f"[attach] gpu_link must be one of {', '.join(_LINKS)}, got {gpu_link!r}")
@@ -82,11 +86,13 @@ def settings_json(
         "dense_collective": dense_collective,
         "values": values,
         "plan": plan if isinstance(plan, str) else "auto",
+        "replan": replan,
         "plan_json": "" if isinstance(plan, str) else json.dumps(plan),
         "dense_below": dense_below,
         "dense_rank": dense_rank,
         "density_schedule": warmup,
         "steps_per_epoch": steps_per_epoch,
+        "follow": follow,
         "network": network,
         "net": emulate,
         "gpu_link": _LINKS[gpu_link],

@@ -42,6 +42,7 @@ def save(sync: GradientSync) -> dict[str, dict[str, Any]]:
         "world_size": core.size,
         "steps": core.steps,
         "plan": core.plan,
+        "decision": core.decision,
         "names": sync.names,
     }
     entry = {"info": json.dumps(info), "residual": kept["residual"], "momentum": kept["momentum"]}
@@ -96,6 +97,9 @@ def load(sync: GradientSync, saved: State | Sequence[State]) -> None:
     old = info["world_size"]
     if old == sync.world_size:
         entry = _needed(entries, old, sync.world_size, sync.rank)
+        # What that run has measured and decided, this one repeats.
+        if info.get("decision") and sync.core.decides_live:
+            sync.core.repeat(info["decision"], info["steps"])
         kept = {key: entry[key] for key in ("residual", "momentum")}
         for part in _PARTS:
             # Rules and collectives learn per bucket; residuals belong to tensors.

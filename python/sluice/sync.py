@@ -66,6 +66,9 @@ class GradientSync:
     those of attach(). What is not sent stays in a residual on this rank.
     """
 
+    # Whether gradients come in buckets, and not all at once.
+    _by_buckets = False
+
     def __init__(
         self,
         named_parameters: Iterable[tuple[str, torch.nn.Parameter]],
@@ -76,7 +79,7 @@ class GradientSync:
         self.parameters = [p for _, p in pairs]
         self.names = [name for name, _ in pairs]
         device = self.parameters[0].device if pairs else torch.device("cpu")
-        text = settings.settings_json(device, **how)
+        text = settings.settings_json(device, self._by_buckets, **how)
         self._how = json.loads(text)
         own = _own_group(group)
         # gloo's own sums end by the time of their group, and take its connections along.

@@ -146,11 +146,13 @@ py::tuple decode(const at::Tensor& message, std::size_t elements) {
 using Wrapped = torch::jit::PythonFutureWrapper;
 
 std::shared_ptr<Wrapped> announce(BucketHook& hook, c10d::GradBucket& bucket,
-                                  const std::optional<at::Tensor>& scale) {
+                                  const std::optional<at::Tensor>& scale,
+                                  bool scratch) {
   const c10::IValue value = torch::jit::toIValue(py::cast(bucket.getBuffer()),
                                                  c10::PyObjectType::get());
   const py::gil_scoped_release release;
-  return std::make_shared<Wrapped>(hook.announce(bucket, value, scale));
+  return std::make_shared<Wrapped>(
+      hook.announce(bucket, value, scale, scratch));
 }
 
 // Its destructor waits for threads that may want the interpreter's lock.
@@ -184,6 +186,12 @@ void bind_hook(py::module_& m) {
            [](BucketHook& h, const py::dict& state, std::uint64_t steps) {
              h.runner().load(from_dict(state), steps);
            })
+      .def(
+          "repeat",
+          [](BucketHook& h, const std::string& decision, std::uint64_t steps) {
+            h.runner().repeat(decision, steps);
+          },
+          Release())
       .def("stats", [](BucketHook& h) { return h.runner().stats(); })
       .def("trace",
            [](BucketHook& h, std::uint64_t steps, const std::string& path) {
@@ -197,6 +205,11 @@ void bind_hook(py::module_& m) {
                              [](BucketHook& h) { return h.runner().steps(); })
       .def_property_readonly("plan",
                              [](BucketHook& h) { return h.runner().plan(); })
+      .def_property_readonly(
+          "decision", [](BucketHook& h) { return h.runner().decision(); })
+      .def_property_readonly(
+          "decides_live",
+          [](BucketHook& h) { return h.runner().decides_live(); })
       .def_property_readonly("link",
                              [](BucketHook& h) { return h.runner().link(); })
       .def_property_readonly("link_problem", [](BucketHook& h) {

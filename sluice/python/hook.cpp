@@ -1,7 +1,6 @@
 #include "sluice/python/hook.h"
 
 #include <c10/core/DeviceGuard.h>
-
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <future>
@@ -94,7 +93,8 @@ BucketHook::BucketHook(const Group& group, const Group& sums,
 
 std::vector<SyncRunner::Gradient> BucketHook::gradients_of(
     const std::vector<at::Tensor>& parameters,
-    const std::vector<at::Tensor>& gradients) const {
+    const std::vector<at::Tensor>& gradients,
+    const MemoryOwner& scratch) const {
   std::vector<SyncRunner::Gradient> out;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const auto known = tensor_of_.find(parameters[i].unsafeGetTensorImpl());
@@ -106,7 +106,7 @@ std::vector<SyncRunner::Gradient> BucketHook::gradients_of(
             "[sync] gradients must be dense tensors, but that of '",
             runner_->names()[known->second],
             "' is sparse; Embedding(sparse=False) makes dense ones");
-    out.push_back({known->second, view_of(gradients[i]), {}});
+    out.push_back({known->second, view_of(gradients[i]), {}, scratch});
   }
   if (!gradients.empty()) {
     const Event event = event_after(gradients[0]);
@@ -115,9 +115,10 @@ std::vector<SyncRunner::Gradient> BucketHook::gradients_of(
   return out;
 }
 
-BucketHook::Future BucketHook::announce(
-    c10d::GradBucket& bucket, const c10::IValue& value,
-    const std::optional<at::Tensor>& scale) {
+BucketHook::Future BucketHook::announce(c10d::GradBucket& bucket,
+                                        const c10::IValue& value,
+                                        const std::optional<at::Tensor>& scale,
+                                        bool scratch) {
   at::Tensor buffer = bucket.getBuffer();
   require(buffer.layout() == c10::kStrided,
           "[sync] gradients must be dense tensors, but a bucket's is sparse; "
@@ -127,8 +128,13 @@ BucketHook::Future BucketHook::announce(
   if (!buffer.device().is_cpu()) devices.push_back(buffer.device());
   auto future = c10::make_intrusive<c10::ivalue::Future>(
       c10::PyObjectType::get(), std::move(devices));
+  // Of its memory alone: who lets go of a tensor of Python's last needs the
+  // interpreter's lock.
+  const auto owner =
+      scratch ? std::make_shared<const c10::Storage>(buffer.storage())
+              : nullptr;
   runner_->announce(
-      gradients_of(bucket.getParameters(), bucket.getGradients()),
+      gradients_of(bucket.getParameters(), bucket.getGradients(), owner),
       [future, value, buffer, scale](const SyncRunner::Outcome& outcome) {
         if (outcome.error != nullptr) {
           future->setError(translate_error(outcome.error));
@@ -144,7 +150,7 @@ BucketHook::Future BucketHook::announce(
 
 bool BucketHook::step(const std::vector<at::Tensor>& gradients) {
   std::promise<bool> promise;
-  runner_->announce(gradients_of(parameters_, gradients),
+  runner_->announce(gradients_of(parameters_, gradients, {}),
                     [&](const SyncRunner::Outcome& outcome) {
                       if (outcome.error != nullptr) {
                         promise.set_exception(outcome.error);

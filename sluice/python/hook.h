@@ -30,11 +30,12 @@ class BucketHook {
 
   // Gradients of a bucket are replaced by their mean when the future, which has
   // `value`, is there; those of a step that was skipped are NaN. With a
-  // `scale`, gradients are that many times what is exchanged and kept. An error
+  // `scale`, gradients are that many times what is exchanged and kept. With
+  // `scratch` nobody needs what the bucket holds if the step fails. An error
   // of the step is one of the future. Throws as SyncRunner::announce() and,
   // with the last bucket, expect_all() do.
   Future announce(c10d::GradBucket& bucket, const c10::IValue& value,
-                  const std::optional<at::Tensor>& scale);
+                  const std::optional<at::Tensor>& scale, bool scratch);
   // The same with gradients of the parameters, all of them; returns when they
   // are the mean. True unless the step was skipped.
   bool step(const std::vector<at::Tensor>& gradients);
@@ -42,7 +43,8 @@ class BucketHook {
  private:
   std::vector<SyncRunner::Gradient> gradients_of(
       const std::vector<at::Tensor>& parameters,
-      const std::vector<at::Tensor>& gradients) const;
+      const std::vector<at::Tensor>& gradients,
+      const MemoryOwner& scratch) const;
 
   // Kept, so that no other tensor takes an address.
   std::vector<at::Tensor> parameters_;

@@ -109,6 +109,12 @@ SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
           sync_ = std::make_unique<GradientSync>(comm_, *backend_,
                                                  std::move(tensors), how);
         }));
+  treatments_ = how.treatments;
+  const c10::Device device =
+      gpu ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(*gpu))
+          : c10::Device(c10::kCPU);
+  plan_ = std::make_unique<RunnerPlan>(settings_, comm_, *backend_, treatments_,
+                                       names_, device, *sync_);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -146,7 +152,15 @@ void SyncRunner::refuse_after_failure() const {
 void SyncRunner::begin() {
   const std::uint64_t epoch =
       settings_.steps_per_epoch > 0 ? step_ / settings_.steps_per_epoch : 0;
-  sync_->begin(step_, {schedule_->density(epoch), settings_.config.density});
+  const Densities densities = {schedule_->density(epoch),
+                               settings_.config.density};
+  try {
+    plan_->begin_step(step_, densities);
+  } catch (const CommError&) {
+    // The step fails by the same error, as it would at its first exchange: what
+    // it brings is kept, and DDP hears of it where it can.
+  }
+  sync_->begin(step_, densities, plan_->note(trace_.on()));
   there_.assign(there_.size(), false);
   missing_ = there_.size();
   open_ = true;
@@ -163,10 +177,18 @@ void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
     refuse_after_failure();
   }
   try {
+    std::vector<std::size_t> tensors;
+    for (const Gradient& g : gradients) tensors.push_back(g.tensor);
+    const bool holds = plan_->holds();
+    plan_->came(tensors);
     for (const Gradient& g : gradients) {
-      sync_->ready(g.tensor, g.view, g.event);
+      holds ? held_.push_back(g) : take(g);
       there_[g.tensor] = true;
       --missing_;
+    }
+    if (missing_ == 0) {
+      plan_->all_came();
+      release();
     }
   } catch (const std::exception& e) {
     give_up(e.what());
@@ -174,6 +196,19 @@ void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
   }
   dones_.push_back(std::move(done));
   if (missing_ == 0) changed_.notify_all();
+}
+
+void SyncRunner::take(const Gradient& gradient) {
+  sync_->ready(gradient.tensor, gradient.view, gradient.event,
+               gradient.scratch);
+}
+
+void SyncRunner::release() {
+  while (!held_.empty()) {
+    const Gradient gradient = std::move(held_.back());
+    held_.pop_back();
+    take(gradient);
+  }
 }
 
 void SyncRunner::expect_all() {
@@ -192,6 +227,8 @@ void SyncRunner::expect_all() {
 }
 
 void SyncRunner::give_up(const std::string& why) {
+  // Nothing is lost of those that are sound.
+  while (!held_.empty()) problem_of([this] { release(); });
   sync_->give_up(why);
   open_ = false;
   failure_ = why;
@@ -237,6 +274,7 @@ SyncRunner::Outcome SyncRunner::finish() {
 void SyncRunner::count(const SyncReport& report) {
   ++step_;
   ++(report.committed ? committed_ : skipped_);
+  plan_->end_step(report.notes);
   last_ = report;
   add(total_, report);
 }
@@ -250,6 +288,7 @@ bool SyncRunner::recover() {
   const bool committed = sync_->recover();
   // Who heard of a vote has counted its step.
   step_ = largest(comm_, committed && !failure_.empty() ? step_ + 1 : step_);
+  plan_->recover(step_);
   failure_.clear();
   return committed;
 }
@@ -267,6 +306,18 @@ void SyncRunner::load(const GradientSync::State& state, std::uint64_t steps) {
   step_ = steps;
 }
 
+std::string SyncRunner::decision() const {
+  const std::lock_guard lock(mutex_);
+  return plan_->decision();
+}
+
+void SyncRunner::repeat(const std::string& decision, std::uint64_t steps) {
+  const std::lock_guard lock(mutex_);
+  expect(!open_, "[sync] states are saved and loaded between two steps");
+  refuse_after_failure();
+  plan_->repeat(decision, steps);
+}
+
 std::string SyncRunner::stats() const {
   const std::lock_guard lock(mutex_);
   Json json = {{"step", step_},
@@ -274,6 +325,10 @@ std::string SyncRunner::stats() const {
                {"skipped", skipped_},
                {"last_committed", last_.committed},
                {"memory_bytes", sync_->memory_bytes()},
+               {"plan",
+                {{"name", sync_->plan().name},
+                 {"since", plan_->since()},
+                 {"why", plan_->why()}}},
                {"last", to_json(last_)},
                {"total", to_json(total_)}};
   return json.dump();

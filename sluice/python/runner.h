@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "sluice/python/runner_plan.h"
 #include "sluice/python/settings.h"
 #include "sluice/sparsify/schedule.h"
 
@@ -17,7 +18,7 @@ namespace sluice {
 
 // A GradientSync with all that it runs on, for who hands gradients over in
 // parts and wants to be told when they are the mean. Counts the steps, and ends
-// each of them on a thread of its own. Knows nothing of torch or Python.
+// each of them on a thread of its own. Knows nothing of Python.
 //
 // announce() may be called from any thread, everything else between two steps.
 class SyncRunner {
@@ -26,6 +27,7 @@ class SyncRunner {
     std::size_t tensor;
     TensorView view;
     Event event;
+    MemoryOwner scratch;  // see GradientSync::ready()
   };
   // What a step came to: a report, or an error.
   struct Outcome {
@@ -62,6 +64,11 @@ class SyncRunner {
   GradientSync::State save() const;
   // As of so many steps.
   void load(const GradientSync::State& state, std::uint64_t steps);
+  // See RunnerPlan. A call of all ranks; takes what decision() gave after so
+  // many steps, where plans are decided by what steps take.
+  bool decides_live() const { return plan_->live(); }
+  std::string decision() const;
+  void repeat(const std::string& decision, std::uint64_t steps);
 
   // Of this rank: the last step and all so far, as JSON.
   std::string stats() const;
@@ -82,6 +89,8 @@ class SyncRunner {
  private:
   void connect(int gpu);
   void begin();
+  void take(const Gradient& gradient);
+  void release();
   void give_up(const std::string& why);
   void refuse_after_failure() const;
   void run();
@@ -101,13 +110,16 @@ class SyncRunner {
   std::unique_ptr<DeviceLink> link_;
   std::string link_problem_;
   std::unique_ptr<GradientSync> sync_;
+  std::vector<Treatment> treatments_;
+  std::unique_ptr<RunnerPlan> plan_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t step_ = 0;  // of those that are done
   bool open_ = false;       // a step has begun, and is not done
   bool stopping_ = false;
-  std::vector<bool> there_;  // per tensor, in the step
+  std::vector<bool> there_;     // per tensor, in the step
+  std::vector<Gradient> held_;  // until all are there
   std::size_t missing_ = 0;
   std::vector<Done> dones_;
   std::string failure_;  // of the last step, until recover()

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kPlan = "plan_json";
 constexpr const char* kSteps = "steps_per_epoch";
+constexpr const char* kFollow = "follow";
 
 Json to_json(const std::vector<TensorInfo>& tensors) {
   Json rows = Json::array();
@@ -44,7 +45,7 @@ std::string difference(const Json& a, const Json& b) {
   if (!setting.empty()) return setting;
   if (a["plan"] != b["plan"]) return "plan";
   if (a["steps"] != b["steps"]) {
-    return concat(kSteps, ": ", a["steps"], ", ", b["steps"]);
+    return concat(kSteps, ": ", a["steps"].dump(), ", ", b["steps"].dump());
   }
   const Json& mine = a["tensors"];
   const Json& theirs = b["tensors"];
@@ -53,7 +54,8 @@ std::string difference(const Json& a, const Json& b) {
   }
   for (std::size_t i = 0; i < mine.size(); ++i) {
     if (mine[i] == theirs[i]) continue;
-    return concat("parameter ", i, ": ", mine[i], ", ", theirs[i]);
+    return concat("parameter ", i, ": ", mine[i].dump(), ", ",
+                  theirs[i].dump());
   }
   return {};
 }
@@ -106,8 +108,10 @@ SyncSettings SyncSettings::from_json(const std::string& text) {
   SyncSettings settings;
   settings.plan = json.value(kPlan, "");
   settings.steps_per_epoch = json.value(kSteps, std::uint64_t{0});
+  settings.follow = json.value(kFollow, false);
   json.erase(kPlan);
   json.erase(kSteps);
+  json.erase(kFollow);
   change_by_json(settings.config, "attach", json.dump());
   check_config(settings.config);
   require(

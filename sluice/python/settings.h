@@ -16,8 +16,10 @@ struct SyncSettings {
   // As plan.json has it, in place of what config.plan names; or empty.
   std::string plan;
   std::uint64_t steps_per_epoch = 0;  // of density_schedule
+  // Once they are known, what comes together travels together; all is dense.
+  bool follow = false;
 
-  // From a JSON object with the keys of TrainConfig and the two others. Throws
+  // From a JSON object with the keys of TrainConfig and those above. Throws
   // std::invalid_argument, naming the key, for what makes no sense.
   static SyncSettings from_json(const std::string& text);
 };

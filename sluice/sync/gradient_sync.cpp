@@ -63,7 +63,8 @@ class GradientSync::Impl {
     note_ = note;
     for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].reset();
     selected_ = 0;
-    started_ = 0;
+    // Not beside others who may have another plan.
+    started_ = comm_.failed() ? buckets_.size() : 0;
     report_ = {};
     error_ = nullptr;
     failed_ = false;

@@ -1,5 +1,6 @@
 """The methods as functions of tensors, and arguments that make no sense."""
 
+import models
 import pytest
 import torch
 from torch.nn.parallel import DistributedDataParallel
@@ -156,22 +157,23 @@ def hostile_models():
     attempt(lambda: sluice.GradientSync([("p", p), ("q", p)]))
     attempt(lambda: sluice.GradientSync([("m", torch.nn.Parameter(torch.zeros(3, device="meta")))]))
 
-    ddp = DistributedDataParallel(torch.nn.Linear(4, 4))
+    device = models.DEVICE
+    ddp = DistributedDataParallel(torch.nn.Linear(4, 4, device=device))
     sync = sluice.attach(ddp)
     attempt(lambda: sluice.attach(ddp))
     sync.close()
-    attempt(lambda: ddp(torch.ones(2, 4)).sum().backward())
+    attempt(lambda: ddp(torch.ones(2, 4, device=device)).sum().backward())
 
-    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4))
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)).to(device)
     state = sluice.HookState(model, timeout=20)
     model[1].bias.requires_grad_(False)
     ddp = DistributedDataParallel(model)
     ddp.register_comm_hook(state, sluice.comm_hook)
-    attempt(lambda: ddp(torch.ones(2, 4)).sum().backward())
+    attempt(lambda: ddp(torch.ones(2, 4, device=device)).sum().backward())
 
-    embedding = DistributedDataParallel(torch.nn.Embedding(10, 4, sparse=True))
+    embedding = DistributedDataParallel(torch.nn.Embedding(10, 4, sparse=True, device=device))
     sluice.attach(embedding)
-    attempt(lambda: embedding(torch.tensor([1, 2])).sum().backward())
+    attempt(lambda: embedding(torch.tensor([1, 2], device=device)).sum().backward())
     return said
 
 

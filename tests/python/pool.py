@@ -56,9 +56,10 @@ def _serve(pipe):
             answer = function(*arguments)
         except BaseException as e:  # whatever it is, the test is to see it
             answer = Raised(e, traceback.format_exc())
+        # First, as the end of a group may wait for a rank that does not answer.
+        pipe.send(answer)
         if dist.is_initialized():
             dist.destroy_process_group()
-        pipe.send(answer)
 
 
 class Pool:
@@ -103,6 +104,7 @@ class Pool:
         try:
             if not pipe.poll(timeout):
                 process.kill()
+                process.join()
                 raise TimeoutError(f"rank {rank} did not answer within {timeout} s")
             return pipe.recv()
         except (EOFError, ConnectionResetError):
@@ -121,6 +123,14 @@ class Pool:
             if isinstance(answer, Raised):
                 raise RankError(rank, answer.name, answer.text, answer.trace)
         return answers
+
+    def forget_group(self):
+        """Behind a test that has lost a rank: NCCL does not let go of a group then."""
+        if not ON_GPUS:
+            return
+        for process, _ in self._ranks:
+            process.kill()
+            process.join()
 
     def close(self):
         for process, pipe in self._ranks:
