@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """What sluice.attach costs where nothing is gained: a training step of plain
 DistributedDataParallel and of one with sparsifier "none", over gloo on loopback or,
-on GPUs, over nccl.
+on GPUs, over nccl. Beside it torch's own allreduce_hook, which does what
+DistributedDataParallel does without a hook: what any hook costs.
 
-Each rank holds two copies of the network and trains them in turns, so many steps
-of one, then of the other; a ratio is of two blocks that follow one another, and
-printed is the median of all, with the quarters around it, and the same of the
-processor time of all ranks, which hardly depends on what else the machine does. One
+Each rank holds a copy of the network for each and trains them in turns, so many steps
+of one, then of the next; a ratio is of blocks that follow one another, and
+printed is the median of all, with the quarters around it, the same of torch's hook,
+and of the processor time of all ranks, which hardly depends on what else the machine
+does. One
 thread per rank. On GPUs networks of 224 x 224 images train in bf16 (autocast),
 channels-last, with TF32 and fused SGD, 64 images at a time. Run it with the Python
 that has torch, with the package on PYTHONPATH:
@@ -27,13 +29,17 @@ import torch.multiprocessing as mp
 from ddp_rank import make_network
 from gpu_models import CLASSES, SHAPE, model_reference
 from torch import nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 
 SMALL = ("mlp", "lenet")  # for CPUs
 
 
-def make_model(options, attached):
+KINDS = ("plain", "ours", "hook")
+
+
+def make_model(options, kind):
     import sluice
 
     torch.manual_seed(1)
@@ -43,7 +49,9 @@ def make_model(options, attached):
         network = model_reference.make(options.model, "images", (*SHAPE, CLASSES))
         network = network.to(options.device, memory_format=torch.channels_last)
     model = DistributedDataParallel(network, gradient_as_bucket_view=options.views)
-    if attached:
+    if kind == "hook":
+        model.register_comm_hook(None, default_hooks.allreduce_hook)
+    if kind == "ours":
         sluice.attach(model, sparsifier=options.sparsifier, density=options.density)
     # Those of GPUs are many, and small.
     return model, torch.optim.SGD(model.parameters(), lr=0.01, fused=options.device == "cuda")
@@ -90,13 +98,12 @@ def run_rank(rank, ranks, path, options, out):
         torch.backends.cudnn.benchmark = True
     dist.init_process_group(backend, store=store, rank=rank, world_size=ranks)
     batch = make_batch(options)
-    models = [make_model(options, attached) for attached in (False, True)]
+    models = {kind: make_model(options, kind) for kind in KINDS}
     times = []
     for number in range(options.rounds + 1):
         # Forth and back, so that what drifts hits both alike.
-        order = [0, 1] if number % 2 == 0 else [1, 0]
-        spent = {which: train(*models[which], batch, options.steps) for which in order}
-        times.append((spent[0], spent[1]))
+        order = KINDS if number % 2 == 0 else KINDS[::-1]
+        times.append({kind: train(*models[kind], batch, options.steps) for kind in order})
     if rank == 0:
         out.put(times[1:])
     dist.barrier()
@@ -104,7 +111,7 @@ def run_rank(rank, ranks, path, options, out):
 
 
 def measure(ranks, options):
-    """Per round, what a step of both took."""
+    """Per round, what a step of each took."""
     out = mp.get_context("spawn").SimpleQueue()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "store")
@@ -113,17 +120,18 @@ def measure(ranks, options):
 
 
 def row_of(ranks, times):
-    ratios, work = ([ours[i] / plain[i] for plain, ours in times] for i in (0, 1))
+    ratios, work = ([t["ours"][i] / t["plain"][i] for t in times] for i in (0, 1))
     low, middle, high = statistics.quantiles(ratios, n=4)
-    plain, ours = (statistics.median(t[which][0] for t in times) for which in (0, 1))
-    names = ("ranks", "plain_s", "ours_s", "ratio", "low", "high", "work")
-    return dict(zip(names, (ranks, plain, ours, middle, low, high, statistics.median(work))))
+    plain, ours = (statistics.median(t[kind][0] for t in times) for kind in ("plain", "ours"))
+    hook = statistics.median(t["hook"][0] / t["plain"][0] for t in times)
+    names = ("ranks", "plain_s", "ours_s", "ratio", "low", "high", "hook", "work")
+    return dict(zip(names, (ranks, plain, ours, middle, low, high, hook, statistics.median(work))))
 
 
 def print_row(row):
     print(
         f"{row['ranks']:5} {1e3 * row['plain_s']:>10.2f} {1e3 * row['ours_s']:>10.2f} {row['ratio']:>8.3f}"
-        f" {row['low']:>8.3f} {row['high']:>8.3f} {row['work']:>8.3f}",
+        f" {row['low']:>8.3f} {row['high']:>8.3f} {row['hook']:>8.3f} {row['work']:>8.3f}",
         flush=True,
     )
 
@@ -138,7 +146,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="a line per number of ranks, for programs")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--steps", type=int, default=10, help="of a block (default 10)")
-    parser.add_argument("--rounds", type=int, default=30, help="pairs of blocks (default 30)")
+    parser.add_argument("--rounds", type=int, default=30, help="blocks of each (default 30)")
     parser.add_argument("--views", action="store_true", help="gradient_as_bucket_view=True")
     parser.add_argument("--sparsifier", default="none")
     parser.add_argument("--density", type=float, default=0.01)
@@ -148,9 +156,9 @@ def main():
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda needs a GPU, but torch sees none")
     if not options.json:
-        print(f"{options.model}, batch {options.batch}, {options.rounds} pairs of {options.steps} steps")
+        print(f"{options.model}, batch {options.batch}, {options.rounds} blocks of {options.steps} steps each")
         print(f"{'ranks':5} {'plain, ms':>10} {'ours, ms':>10} {'ratio':>8} {'low':>8} {'high':>8}", end="")
-        print(f" {'work':>8}")
+        print(f" {'hook':>8} {'work':>8}")
     for ranks in map(int, options.ranks.split(",")):
         row = row_of(ranks, measure(ranks, options))
         print(json.dumps(row), flush=True) if options.json else print_row(row)
