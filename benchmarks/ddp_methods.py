@@ -1,6 +1,7 @@
 """What ddp_peers.py compares: ways to exchange gradients under DDP, by name, each
 with the optimizer that is known to suit it."""
 
+import os
 import re
 
 import torch
@@ -76,11 +77,12 @@ def naive_topk(state, bucket):
 def attach(model, method):
     import sluice
 
+    emulate = os.environ.get("DDP_PEERS_EMULATE", "")
     if not is_sparse(method):
         how = {"dense_collective": "dense-bf16"} if method == "attach-bf16" else {}
-        return sluice.attach(model, sparsifier="none", **how)
+        return sluice.attach(model, sparsifier="none", emulate=emulate, **how)
     sparsifier, density = method.removeprefix("attach-").split("@")
-    return sluice.attach(model, sparsifier=sparsifier, density=float(density))
+    return sluice.attach(model, sparsifier=sparsifier, density=float(density), emulate=emulate)
 
 
 def repair_batched():
