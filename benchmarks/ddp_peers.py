@@ -27,9 +27,10 @@ at most, and fall as half a cosine. Run it with the Python that has torch, as ro
   dense, dense-bf16, topk@D, adtopk@D
                      `sluice train`, where --only names them
 
-With --emulate ALPHA,RATE the hosts are not shaped; messages of sluice.attach wait as
-that network would have them wait. Those of others are gloo's own and do not:
-attach-none, whose all-reduce takes what a ring would, stands for them.
+With --emulate ALPHA,RATE four ranks on this machine, without root: messages of
+sluice.attach wait as that network would have them wait. Those of others are gloo's own
+and do not: attach-none, whose all-reduce takes what a ring would, stands for DDP. Bytes
+are then those that sluice counts.
 """
 
 import argparse
@@ -69,14 +70,10 @@ def stop(message):
 # --- jobs -----------------------------------------------------------------
 
 
-def run_job(lab, command, variables=()):
+def run_job(command, variables=None):
     """What the job printed on all ranks; None and what it said if it failed."""
-    settings = [part for v in variables for part in ("--env", v)]
-    done = subprocess.run(
-        [NETLAB, "run", "--name", lab, "--grace", "1", *settings, "--", *map(str, command)],
-        capture_output=True,
-        text=True,
-    )
+    variables = {**os.environ, **(variables or {})}
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, env=variables)
     if done.returncode == 0:
         return done.stdout, ""
     said = [line for line in done.stderr.splitlines() if line.startswith("[ddp_peers]")]
@@ -84,13 +81,23 @@ def run_job(lab, command, variables=()):
     return None, said[0].removeprefix("[ddp_peers] ")
 
 
+def in_lab(options, command, variables=()):
+    settings = [part for v in variables for part in ("--env", v)]
+    return [NETLAB, "run", "--name", options.lab, "--grace", "1", *settings, "--", *command]
+
+
 def train_ddp(method, options):
-    variables = ["GLOO_SOCKET_IFNAME=eth0", f"MASTER_ADDR={options.lab}-h1", "MASTER_PORT=29500"]
-    variables += [f"PYTHONPATH={options.package}", f"DDP_PEERS_EMULATE={options.emulate}"]
-    command = [sys.executable, RANK, method, "--model", options.model, "--batch", BATCH]
+    command = [RANK, method, "--model", options.model, "--batch", BATCH]
     command += ["--steps", options.steps, "--epochs", options.epochs]
     command += ["--eval-every", options.eval_every]
-    out, said = run_job(options.lab, command, variables)
+    if options.emulate:
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", HOSTS]
+        variables = {"PYTHONPATH": str(options.package), "DDP_PEERS_EMULATE": options.emulate}
+        out, said = run_job([*torchrun, *command], variables)
+    else:
+        variables = ["GLOO_SOCKET_IFNAME=eth0", f"MASTER_ADDR={options.lab}-h1", "MASTER_PORT=29500"]
+        variables += [f"PYTHONPATH={options.package}"]
+        out, said = run_job(in_lab(options, [sys.executable, *command], variables))
     if out is None:
         return None, said
     lines = [line for line in out.splitlines() if line.startswith('{"clocks"')]
@@ -116,7 +123,7 @@ def train_program(method, options):
             *["--log-every", GROUP, "--replica-check", 0, "--checkpoint-every", 0],
             *["--out", f"{folder}/run", *arguments_of(method)],
         ]
-        out, said = run_job(options.lab, command)
+        out, said = run_job(in_lab(options, command))
         if out is None:
             return None, said
         lines = pathlib.Path(folder, "run", "metrics.jsonl").read_text().splitlines()
@@ -239,7 +246,7 @@ def show(jobs, options):
 
 
 def check_machine(options, methods):
-    if os.geteuid() != 0:
+    if os.geteuid() != 0 and not options.emulate:
         stop("needs root for tools/netlab (network namespaces); try sudo")
     if any(IS_TRAIN.fullmatch(m) for m in methods) and not options.program.is_file():
         stop(f"no program {options.program}; build it, or name it by --program")
@@ -260,6 +267,8 @@ def check_methods(methods):
 
 
 def with_lab(options, action):
+    if options.emulate:
+        return action()
     check = ["--no-check"] if options.no_check else []
     up = [NETLAB, "up", "--name", options.lab, "--hosts", HOSTS, "--rate", options.rate, *check]
     done = subprocess.run(list(map(str, up)), stdout=sys.stderr)
@@ -301,16 +310,17 @@ def parse_arguments():
         parser.error("--plot needs accuracies, so --epochs")
     if options.steps < WARM_UP + GROUP:
         parser.error(f"--steps must be at least {WARM_UP + GROUP}, got {options.steps}")
-    if options.emulate:
-        others = [m for m in (options.only or "").split(",") if not m.startswith("attach-")]
-        if others:
-            parser.error(f"--emulate is for methods of sluice.attach, name them by --only; got '{others[0]}'")
-        options.rate = "none"
+    methods = options.only.split(",") if options.only else METHODS
+    if options.emulate and not options.only:
+        methods = [m for m in METHODS if m.startswith("attach-")]
+    others = [m for m in methods if not m.startswith("attach-")]
+    if options.emulate and others:
+        parser.error(f"--emulate is for methods of sluice.attach, got '{others[0]}'")
     if options.rounds < 1:
         parser.error(f"--rounds must be at least 1, got {options.rounds}")
     options.program = options.program.resolve()
     options.package = options.package.resolve()
-    return options, options.only.split(",") if options.only else METHODS
+    return options, methods
 
 
 def main():

@@ -194,9 +194,10 @@ class GradientSync::Impl {
 
   // Two threads would have to wake up for them, on cores that compute.
   void start_complete() {
-    while (started_ < buckets_.size() && buckets_[started_].complete() &&
-           buckets_[started_].start(comm_)) {
-      ++started_;
+    while (started_ < buckets_.size() && buckets_[started_].complete()) {
+      // Other threads have what cannot be started, and all behind it.
+      started_ =
+          buckets_[started_].start(comm_) ? started_ + 1 : buckets_.size();
     }
   }
 
