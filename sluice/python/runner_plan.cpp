@@ -45,7 +45,7 @@ std::uint64_t RunnerPlan::note(bool traced) const {
 }
 
 void RunnerPlan::came(std::span<const std::size_t> tensors) {
-  together_.emplace_back(tensors.begin(), tensors.end());
+  if (settings_.follow) together_.emplace_back(tensors.begin(), tensors.end());
   for (const std::size_t t : tensors) times_.ready(t);
 }
 
