@@ -100,12 +100,22 @@ VoteResult settle(Communicator& comm, const Standing& mine) {
   result.totals = mine.totals;
   for_others(comm, [&](std::size_t peer) {
     Slip theirs;
-    std::vector<std::uint64_t> totals(mine.totals.size());
-    unpack(comm, peer, comm.receive(peer, 0), totals.size(), theirs,
+    // Whose vote is not what this rank waits for may have other buckets by now.
+    const auto in = comm.receive(peer, 0);
+    const std::size_t count =
+        (std::max(in.size(), sizeof(theirs)) - sizeof(theirs)) /
+        sizeof(std::uint64_t);
+    std::vector<std::uint64_t> totals(count);
+    unpack(comm, peer, in, count, theirs,
            [&](std::size_t i, std::uint64_t total) { totals[i] = total; });
     first = std::min(first, theirs.rank);
     last = std::max(last, theirs.rank);
-    if (theirs.rank > mine.next_step) result.totals = std::move(totals);
+    if (theirs.rank <= mine.next_step) return;
+    if (totals.size() != mine.totals.size()) {
+      comm.reject(peer, concat("totals of ", totals.size(), " counts where ",
+                               mine.totals.size(), " were due"));
+    }
+    result.totals = std::move(totals);
   });
   const bool behind = mine.next_step < last;
   if (last - first > 1 || (behind && !mine.in_doubt)) {

@@ -41,7 +41,8 @@ void vote(Communicator& comm, std::uint64_t step, Ballot mine,
 struct Standing {
   std::uint64_t next_step = 0;  // the first that it has not committed
   bool in_doubt = false;        // it voted yes for next_step, and heard no more
-  // Of the last vote whose decision it heard, or as many zeros.
+  // Of the last vote whose decision it heard, or as many zeros; for a rank in
+  // doubt of as many counts as there.
   std::vector<std::uint64_t> totals;
 };
 

@@ -106,7 +106,7 @@ void Communicator::begin(std::string_view operation, std::uint64_t step) {
 // As people count it.
 std::string Communicator::place(std::uint64_t step) const {
   if (step == kLastStep) return "the last step";
-  if (step == kBetweenSteps) return "a call between steps";
+  if (step >= between_steps(7)) return "a call between steps";
   std::string text = concat("step ", step / parts_ + first_step_);
   if (parts_ > 1) text += concat(" bucket ", step % parts_);
   return text;
@@ -171,12 +171,10 @@ bool Communicator::take_news(std::size_t peer, const Frame& frame) {
 // Whether current_[peer] is the peer's next frame of this epoch or a later one;
 // what is left of an earlier epoch goes nowhere.
 bool Communicator::next_frame(std::size_t peer) {
-  if (early_[peer]) {
-    early_[peer] = false;
-    return true;
-  }
   while (true) {
-    if (!heard_[peer].empty()) {
+    if (early_[peer]) {
+      early_[peer] = false;  // it is there
+    } else if (!heard_[peer].empty()) {
       current_[peer] = heard_[peer].pop();
     } else if (engine_->poll(peer, current_[peer])) {
       traffic_.bytes_received += current_[peer].bytes().size();

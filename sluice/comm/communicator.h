@@ -83,9 +83,14 @@ class Communicator {
   void set_timeout(Clock::duration timeout) { timeout_ = timeout; }
   Clock::duration timeout() const { return timeout_; }
 
-  // Steps of calls that ranks come to from different steps, or from none.
+  // Steps of calls that ranks come to from different steps, or from none. Of
+  // several that recover together each has a number up to 7, or what is left of
+  // one would be taken for the next after a loss.
   static constexpr std::uint64_t kLastStep = ~std::uint64_t{0};
   static constexpr std::uint64_t kBetweenSteps = kLastStep - 1;
+  static constexpr std::uint64_t between_steps(std::uint64_t number) {
+    return kBetweenSteps - number;
+  }
 
   // Starts a call; throws CommError if the communicator has failed.
   void begin(std::string_view operation, std::uint64_t step);

@@ -219,6 +219,43 @@ TEST(Communicator, TellsWhyAPeerHasStartedOver) {
   EXPECT_TRUE(ranks[1]->receive(0, 0).empty());
 }
 
+// It started over once more before a rank had come to follow it: what it sent
+// at first is old by then.
+TEST(Communicator, FollowsAPeerThatHasStartedOverTwice) {
+  auto ranks = make_thread_ranks(2);
+  const auto send = [&](int value) {
+    ranks[0]->rebuild();
+    ranks[0]->begin("settle", 3);
+    ranks[0]->send(1, 0, bytes_of({value}));
+  };
+  send(1);
+  ranks[1]->begin("wait", 3);
+  EXPECT_THROW(ranks[1]->receive(0, 0), CommError);
+  send(2);
+  ranks[1]->rebuild();
+  ranks[1]->rebuild();
+  ranks[1]->begin("settle", 3);
+  EXPECT_EQ(ranks[1]->receive(0, 0)[0], std::byte{2});
+}
+
+// Nor is it data if it gave up.
+TEST(Communicator, HearsAPeerThatHasStartedOverAndGivenUp) {
+  auto ranks = make_thread_ranks(2);
+  ranks[0]->rebuild();
+  EXPECT_THROW(ranks[0]->abandon("settle", 3, "it was told to"), CommError);
+  ranks[1]->begin("wait", 3);
+  EXPECT_THROW(ranks[1]->receive(0, 0), CommError);
+  ranks[1]->rebuild();
+  ranks[1]->begin("settle", 3);
+  try {
+    ranks[1]->receive(0, 0);
+    ADD_FAILURE() << "nobody sent that";
+  } catch (const CommError& e) {
+    EXPECT_NE(std::string(e.what()).find("it was told to"), std::string::npos)
+        << e.what();
+  }
+}
+
 TEST(Communicator, BarrierAndFinishWorkForAnyNumber) {
   for (const std::size_t size : {1, 2, 3, 5, 8, 64}) {
     auto ranks = make_thread_ranks(size);
@@ -333,6 +370,31 @@ TEST(Settle, EndsAllDoubtWhateverTheVoteLost) {
       // A lost ballot stops the step; a lost decision does not.
       EXPECT_EQ(next[0], from == 0 ? 8U : 7U);
     }
+  }
+}
+
+// An error may have met some ranks before a change of buckets: they roll back
+// together all the same. Totals that decide must be of as many counts.
+TEST(Settle, HearsRanksThatHaveOtherBuckets) {
+  for (const bool decides : {false, true}) {
+    auto ranks = make_thread_ranks(3);
+    std::vector<std::string> errors(3);
+    run_ranks(ranks, [&](std::size_t r) {
+      Standing mine = {7, r == 0, {1, 2}};
+      if (r == 2) mine = {decides ? 8U : 7U, false, {1, 2, 3, 4}};
+      try {
+        const VoteResult v = settle(*ranks[r], mine);
+        EXPECT_EQ(v.decision, Decision::kRollBack);
+        EXPECT_EQ(v.totals, mine.totals);
+      } catch (const std::runtime_error& e) {
+        errors[r] = e.what();
+      }
+    });
+    EXPECT_EQ(errors[0].find("totals of 4 counts where 2 were due") !=
+                  std::string::npos,
+              decides)
+        << errors[0];
+    EXPECT_EQ(errors[1].empty(), !decides);
   }
 }
 
