@@ -74,8 +74,10 @@ void add_rank(Json& events, std::size_t rank, const Json& from,
                            what != "wait" && what != "backward pass";
     Json args = {{"step", s[2].get<std::uint64_t>() + 1}};
     if (of_bucket) {
-      args["bucket"] = s[1];
-      args["tensors"] = labels[s[1].get<std::size_t>()];
+      const auto bucket = s[1].get<std::size_t>();
+      args["bucket"] = bucket;
+      // Of another plan than the last there are no labels.
+      if (bucket < labels.size()) args["tensors"] = labels[bucket];
     }
     events.push_back({{"ph", "X"},
                       {"name", what},
