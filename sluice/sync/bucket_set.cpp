@@ -30,7 +30,7 @@ BucketSet::BucketSet(Backend& backend, std::vector<TensorInfo> tensors,
   arena_ = std::make_unique<Arena>(backend_, elements);
 }
 
-void BucketSet::take(const Plan& plan, const Machines* machines) {
+void BucketSet::take(const Plan& plan, const Machines* machines, Keep keep) {
   check_plan(plan, names_);
   std::vector<BucketPlan> plans;
   for (const BucketPlan& b : plan.buckets) plans.push_back(placed(b));
@@ -44,7 +44,7 @@ void BucketSet::take(const Plan& plan, const Machines* machines) {
   HostSide* host = fresh != nullptr ? fresh.get() : host_.get();
   // Buckets that are as they were keep what they have learned: on whom they
   // exchange with, that is.
-  const bool keeps = machines == machines_;
+  const bool keeps = keep == Keep::kWhatStays && machines == machines_;
   std::vector<std::unique_ptr<BucketSync>> made;
   for (const BucketPlan& bucket : plans) {
     made.push_back(keeps && find(bucket) != nullptr

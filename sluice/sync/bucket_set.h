@@ -24,9 +24,11 @@ class BucketSet {
   BucketSet(Backend& backend, std::vector<TensorInfo> tensors,
             std::vector<Treatment> treatments, Backend* host = nullptr);
 
+  // What buckets have learned that are as they were.
+  enum class Keep { kWhatStays, kNothing };
   // See GradientSync::replan. Throws before anything has changed. `machines`:
   // those of a hierarchical plan, else null.
-  void take(const Plan& plan, const Machines* machines);
+  void take(const Plan& plan, const Machines* machines, Keep keep);
   const Machines* machines() const { return machines_; }
 
   std::size_t size() const { return buckets_.size(); }

@@ -21,7 +21,7 @@ BucketSync::BucketSync(const Setup& setup, Outer)
   gradients_.resize(plan_.tensors.size());
   scratch_.resize(plan_.tensors.size());
   ready_.resize(plan_.tensors.size());
-  reset();
+  BucketSync::reset();
 }
 
 void BucketSync::add_segment(const Setup& setup, std::size_t tensor) {

@@ -39,7 +39,7 @@ class BucketSync {
   const BucketPlan& plan() const { return plan_; }
 
   // Forgets the step before.
-  void reset();
+  virtual void reset();
   // Takes a tensor's gradient, all of it, to be read after the event; true if
   // it was the last one missing. Throws std::logic_error if the tensor is there
   // already, std::invalid_argument if it has another size, or if a piece of it

@@ -34,6 +34,12 @@ class DenseBucket final : public BucketSync {
 
   bool is_sparse() const override { return false; }
 
+  // Of a step that failed before it was selected there may be a sum left.
+  void reset() override {
+    BucketSync::reset();
+    summing_.reset();
+  }
+
   StepReport report() const override {
     StepReport report;
     report.nonfinite = host_bad_sums();
@@ -56,28 +62,26 @@ class DenseBucket final : public BucketSync {
            !adds_residual() && backend_.is_host() && !dense_->by_engine();
   }
 
-  // The memory of all gradients, where it is scratch, without gaps, and the
-  // engine sums in place; else nothing. They may lie there in any order, which
-  // is the same on all ranks.
+  // The memory of all gradients, where it is scratch, they lie there in the
+  // order of the bucket and without gaps, and the engine sums in place; else
+  // nothing. So it does not matter if other ranks pack theirs.
   std::span<float> find_scratch() const {
     if (!backend_.is_host() || !dense_->by_engine() || adds_residual() ||
         momentum_.factor > 0 || machines_ != nullptr) {
       return {};
     }
-    const float* first = nullptr;
-    const float* last = nullptr;
+    float* first = nullptr;
+    std::size_t there = 0;
     for (std::size_t s = 0; s < gradients_.size(); ++s) {
       const TensorView& g = gradients_[s];
       if (g.size() == 0) continue;
-      const auto* begin = static_cast<const float*>(g.data);
-      const bool same = scratch_[s] != nullptr && scratch_[s] == scratch_[0];
-      if (!same || !is_plain(g)) return {};
-      first = first == nullptr ? begin : std::min(first, begin);
-      last = std::max(last, begin + g.size());
+      auto* begin = static_cast<float*>(g.data);
+      if (first == nullptr) first = begin;
+      const bool mine = scratch_[s] != nullptr && scratch_[s] == scratch_[0];
+      if (!mine || !is_plain(g) || begin != first + there) return {};
+      there += g.size();
     }
-    const auto spanned = static_cast<std::size_t>(last - first);
-    if (spanned != bucket_.size()) return {};
-    return {const_cast<float*>(first), spanned};
+    return {first, there};
   }
 
   // The mean over one rank is the gradient.
@@ -147,6 +151,8 @@ class DenseBucket final : public BucketSync {
   }
 
   void sum_in_place(Communicator& comm, std::uint64_t step) {
+    // Before anything is started: after an error others may have another plan.
+    comm.begin(dense_->name(), step);
     if (summing_ == nullptr && !start(comm)) {
       dense_->sum(comm, step, summed_, summed_, {}, scratch_[0]);
     }

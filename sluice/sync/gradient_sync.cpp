@@ -2,6 +2,7 @@
 
 #include <array>
 #include <condition_variable>
+#include <cstring>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -137,6 +138,7 @@ class GradientSync::Impl {
       in_doubt_ = false;
       finish_buckets(commit);
     }
+    even_plans();
     // Who was in doubt about a step may not have begun the next, which the
     // others have rolled back: all must know that memories may be anywhere.
     if (buckets_.machines() != nullptr) buckets_.inherit_residuals();
@@ -173,18 +175,29 @@ class GradientSync::Impl {
 
  private:
   // Those of a hierarchical plan.
-  const Machines* machines_for(const Plan& plan) {
-    if (!plan.hierarchical) return nullptr;
-    if (!machines_) {
-      machines_.emplace(options_.machine_of.empty() ? gather_machines(comm_)
-                                                    : options_.machine_of,
-                        comm_.rank(), comm_.size());
-    }
-    return &*machines_;
+  std::unique_ptr<const Machines> find_machines() {
+    return std::make_unique<const Machines>(options_.machine_of.empty()
+                                                ? gather_machines(comm_)
+                                                : options_.machine_of,
+                                            comm_.rank(), comm_.size());
   }
 
   void take(const Plan& plan) {
-    buckets_.take(plan, machines_for(plan));
+    if (plan.hierarchical && !machines_) machines_ = find_machines();
+    buckets_.take(plan, plan.hierarchical ? machines_.get() : nullptr,
+                  BucketSet::Keep::kWhatStays);
+    watch_buckets();
+  }
+
+  // Known to all ranks or to none are machines then.
+  void take_anew(const Plan& plan) {
+    auto machines = plan.hierarchical ? find_machines() : nullptr;
+    buckets_.take(plan, machines.get(), BucketSet::Keep::kNothing);
+    machines_ = std::move(machines);
+    watch_buckets();
+  }
+
+  void watch_buckets() {
     const auto watch = [this](Steady::time_point start) {
       record("encode", exchanging_, start);
     };
@@ -199,6 +212,12 @@ class GradientSync::Impl {
       started_ =
           buckets_[started_].start(comm_) ? started_ + 1 : buckets_.size();
     }
+  }
+
+  // Nobody would wait for it.
+  void start_no_more() {
+    const std::lock_guard lock(mutex_);
+    started_ = buckets_.size();
   }
 
   // Room for the largest tensor that is missing; announces them unless null.
@@ -222,6 +241,44 @@ class GradientSync::Impl {
     if (buckets_.machines() == nullptr) return measure_network(comm_, step);
     const Communicator::Group leaders(comm_, machines_->leaders());
     return measure_network(comm_, step);
+  }
+
+  // What goes in front of a plan where ranks even theirs.
+  struct Evened {
+    Network network;          // less than 0: none
+    std::uint64_t times = 0;  // that they did
+  };
+
+  // An error may have met some ranks before a change of plans and others behind
+  // it. All go on as the first one then, with buckets that have learned
+  // nothing, as those that changed have none other. It counts how often, since
+  // an error may meet that as well.
+  void even_plans() {
+    const Evened ours = {options_.network.value_or(Network{-1, -1}), evened_};
+    const std::string text = to_json(options_.plan, buckets_.names());
+    Frame mine = comm_.make_frame(sizeof(ours) + text.size());
+    std::memcpy(mine.payload().data(), &ours, sizeof(ours));
+    std::memcpy(mine.payload().data() + sizeof(ours), text.data(), text.size());
+    if (rank_that_differs(comm_, "recover", Communicator::between_steps(1),
+                          mine.payload()) == comm_.rank()) {
+      return;
+    }
+    comm_.begin("recover", Communicator::between_steps(2));
+    const Frame first = broadcast(comm_, 0, 0, std::move(mine));
+    const std::span<const std::byte> bytes = first.payload();
+    Evened theirs;
+    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
+    const auto json = bytes.subspan(sizeof(theirs));
+    Plan plan = plan_from_json(
+        {reinterpret_cast<const char*>(json.data()), json.size()},
+        buckets_.names());
+    take_anew(plan);
+    evened_ = theirs.times + 1;
+    options_.plan = std::move(plan);
+    options_.network.reset();
+    if (theirs.network.alpha >= 0) options_.network = theirs.network;
+    network_ = options_.network;
+    heard_.totals.clear();
   }
 
   // All ranks must change to the same plan before the same step.
@@ -296,6 +353,7 @@ class GradientSync::Impl {
     } catch (const CommError& e) {
       // Whatever waits for the stream from here on must not wait for a rank.
       abort_link();
+      start_no_more();
       if (!wait_for_selector()) return;
       in_doubt_ = voted_;
       if (!voted_) {
@@ -487,7 +545,7 @@ class GradientSync::Impl {
   SyncOptions options_;
   std::unique_ptr<Stream> select_stream_;
   ExchangeContext context_;
-  std::optional<Machines> machines_;  // once a plan asks for them
+  std::unique_ptr<const Machines> machines_;  // once a plan asks for them
   BucketSet buckets_;
   std::vector<std::size_t> again_;  // buckets to exchange once more
   std::array<Event, 8> pending_;    // of the last buckets, with a link
@@ -514,6 +572,7 @@ class GradientSync::Impl {
   std::optional<Network> network_;  // once known, for all buckets
   std::size_t exchanging_ = 0;
   std::uint64_t note_ = 0;
+  std::uint64_t evened_ = 0;  // times that ranks did with their plans
   Event committed_;
   Steady::time_point began_;
   std::thread selector_;

@@ -116,7 +116,9 @@ class GradientSync {
 
   // After a CommError, on all ranks that go on: rebuilds the communicator and
   // the link, and ends all doubt about the step that failed. True if it was
-  // committed; the gradients are then the mean.
+  // committed; the gradients are then the mean. Where some ranks have changed
+  // their plan before the error and others have not, all go on by that of rank
+  // 0, and what rules and collectives have learned is gone.
   bool recover();
 
   // Between two steps, on all ranks before the same one: goes on with another

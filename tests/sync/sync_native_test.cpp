@@ -77,6 +77,13 @@ class SummingEngine final : public Engine {
   Clock::time_point now() const override { return inner_->now(); }
   void rebuild() override { sums_ = false; }
 
+  Native sum(std::span<const float> in, std::span<float> out,
+             const MemoryOwner& owner,
+             const std::function<bool()>& late) override {
+    if (!sums_ || in.empty()) return Native::kNone;
+    std::ranges::copy(in, out.data());
+    return start_sum(out, owner)->wait(late);
+  }
   std::unique_ptr<Sum> start_sum(std::span<float> values,
                                  const MemoryOwner& owner) override {
     if (!sums_) return nullptr;
@@ -124,15 +131,17 @@ SyncOptions dense_options(std::string_view plan) {
   return options;
 }
 
-// One bucket of all gradients, in the order of backward, as DDP has it.
+// One bucket of all gradients, in the order of backward, as DDP has it, or in
+// the other one.
 struct Bucketful {
   std::shared_ptr<std::vector<float>> memory =
       std::make_shared<std::vector<float>>(total_size());
   std::vector<float*> places = std::vector<float*>(kTensors.size());
 
-  Bucketful() {
+  explicit Bucketful(bool backward = true) {
     float* next = memory->data();
-    for (std::size_t t = kTensors.size(); t-- > 0;) {
+    for (std::size_t i = 0; i < kTensors.size(); ++i) {
+      const std::size_t t = backward ? kTensors.size() - 1 - i : i;
       places[t] = next;
       next += size_of(kTensors[t]);
     }
@@ -181,6 +190,31 @@ TEST(NativeSums, AreTheSameWhereGradientsAre) {
   });
   EXPECT_EQ(means[0], means[1]);
   EXPECT_EQ(means[0], means[2]);
+}
+
+// Whether gradients are scratch, and how they lie there, may differ from rank
+// to rank.
+TEST(NativeSums, DoNotMindWhoPacks) {
+  for (const bool backward : {true, false}) {
+    SumHub hub(2, 0);
+    auto ranks = summing_ranks(2, hub);
+    run_ranks(ranks, [&](std::size_t r) {
+      auto backend = make_cpu_backend();
+      GradientSync sync(*ranks[r], *backend, kTensors, dense_options("single"));
+      Bucketful bucket(backward);
+      bucket.set(gradients_of(r, 0));
+      sync.begin(0);
+      bucket.announce_all(sync, r == 0);
+      EXPECT_TRUE(sync.finish().committed);
+      const std::array all = {gradients_of(0, 0), gradients_of(1, 0)};
+      for (std::size_t t = 0; t < kTensors.size(); ++t) {
+        for (std::size_t i = 0; i < size_of(kTensors[t]); ++i) {
+          ASSERT_FLOAT_EQ(bucket.places[t][i],
+                          (all[0][t][i] + all[1][t][i]) / 2);
+        }
+      }
+    });
+  }
 }
 
 // The first is done when all three are under way.
