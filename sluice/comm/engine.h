@@ -63,7 +63,8 @@ class Engine {
     return nullptr;
   }
 
-  // All ranks start over after an error.
+  // All ranks start over after an error. Returns when nothing writes any more
+  // to the memory of sums.
   virtual void rebuild() {}
 
   // All ranks are done with each other: lets go of what the engine holds. Not

@@ -250,13 +250,55 @@ at::Tensor tensor_of(std::span<float> values, const MemoryOwner& owner) {
       [owner](void*) {}, at::kFloat);
 }
 
+// Sums that nobody waits for any more, and that write to their memory still.
+class LateSums {
+ public:
+  void add(const Work& work) {
+    const std::lock_guard lock(mutex_);
+    works_.push_back(work);
+  }
+  // Ends them, and with them the group, of which `peer` is another rank: a
+  // receive that ends by time closes its connections.
+  void end(const Group& group, int peer) {
+    const std::lock_guard lock(mutex_);
+    if (!works_.empty()) wait([&] { receive_nothing(group, peer); });
+    for (const Work& work : works_) {
+      while (!work->isCompleted()) wait([&] { work->wait(kMoment); });
+    }
+    works_.clear();
+  }
+
+ private:
+  static void receive_nothing(const Group& group, int peer) {
+    std::vector<at::Tensor> tensors = {at::empty({1}, at::kByte)};
+    group->recv(tensors, peer, kFirstTag)->wait(std::chrono::milliseconds(1));
+  }
+  // Whatever it ends by.
+  template <class Wait>
+  static void wait(Wait&& wait) {
+    try {
+      wait();
+    } catch (const std::exception&) {
+    }
+  }
+
+  std::mutex mutex_;
+  std::vector<Work> works_;
+};
+
 class GlooSum final : public Engine::Sum {
  public:
-  GlooSum(const Group& group, const at::Tensor& values) try {
-    std::vector<at::Tensor> tensors = {values};
-    work_ = group->allreduce(tensors);
-  } catch (const std::exception&) {
-    // A connection that is closed: never done.
+  GlooSum(const Group& group, const at::Tensor& values, LateSums& late)
+      : late_(late) {
+    try {
+      std::vector<at::Tensor> tensors = {values};
+      work_ = group->allreduce(tensors);
+    } catch (const std::exception&) {
+      // A connection that is closed: never done.
+    }
+  }
+  ~GlooSum() override {
+    if (work_ && !work_->isCompleted()) late_.add(work_);
   }
 
   Engine::Native wait(const std::function<bool()>& late) override {
@@ -278,6 +320,7 @@ class GlooSum final : public Engine::Sum {
     return false;
   }
 
+  LateSums& late_;
   Work work_;
 };
 
@@ -327,7 +370,7 @@ class C10dEngine final : public Engine {
     if (!sums_) return Native::kNone;
     const bool in_place = owner != nullptr && out.data() == in.data();
     const at::Tensor values = in_place ? tensor_of(out, owner) : copy_of(in);
-    const Native done = GlooSum(sums_, values).wait(late);
+    const Native done = GlooSum(sums_, values, late_sums_).wait(late);
     if (done == Native::kDone && !in_place) {
       std::memcpy(out.data(), values.const_data_ptr(), out.size_bytes());
     }
@@ -336,12 +379,16 @@ class C10dEngine final : public Engine {
   std::unique_ptr<Sum> start_sum(std::span<float> values,
                                  const MemoryOwner& owner) override {
     if (!sums_) return nullptr;
-    return std::make_unique<GlooSum>(sums_, tensor_of(values, owner));
+    return std::make_unique<GlooSum>(sums_, tensor_of(values, owner),
+                                     late_sums_);
   }
 
   // After an error a sum of some rank may be outstanding, or have closed the
-  // connections.
-  void rebuild() override { sums_.reset(); }
+  // connections. Who goes on fills the same memory again, as DDP its buckets.
+  void rebuild() override {
+    if (sums_) late_sums_.end(sums_, rank_ == 0 ? 1 : 0);
+    sums_.reset();
+  }
 
  private:
   // Used again, for sums of equal size.
@@ -360,6 +407,7 @@ class C10dEngine final : public Engine {
   std::size_t local_size_ = 0;
   at::Tensor sum_;
   Group sums_;  // null: gloo's own may not be used
+  LateSums late_sums_;
   Mailbox mailbox_;
   std::vector<std::unique_ptr<Receiver>> receivers_;
   Sender sender_;  // ends first: what is on its way needs the others
