@@ -63,7 +63,10 @@ if(SLUICE_BUILD_PYTHON)
     ${folder}/include ${folder}/include/torch/csrc/api/include)
   foreach(part torch torch_cpu torch_python c10)
     find_library(SLUICE_LIB_${part} ${part} PATHS ${folder}/lib NO_DEFAULT_PATH REQUIRED)
-    target_link_libraries(sluice_python_torch INTERFACE ${SLUICE_LIB_${part}})
+    # What needs an interpreter is for the module alone.
+    if(NOT part STREQUAL "torch_python")
+      target_link_libraries(sluice_python_torch INTERFACE ${SLUICE_LIB_${part}})
+    endif()
   endforeach()
   # Ours must have strings of the same kind as torch's, and objects of pybind11's
   # that it recognises; before 2.7 neither were those of a compiler of today.

@@ -40,43 +40,14 @@ class HookState(GradientSync):
         else:
             ignored, scratch = set(), False
         named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
-        super().__init__(named, group, **how)
-        self._scaler = scaler
-        self._finds_unused = find_unused_parameters
+        super().__init__(named, group, scaler, **how)
         self.buckets_are_copies = scratch
-        self._means: list[tuple[torch.Tensor, torch.Tensor]] = []
-
-    def scale(self) -> torch.Tensor | None:
-        """What gradients are multiplied by, if anything."""
-        if self._scaler is None or not self._scaler.is_enabled():
-            return None
-        # Where there is a tensor, no value has to come from the device.
-        tensor = getattr(self._scaler, "_scale", None)
-        return tensor.clone() if tensor is not None else torch.tensor(self._scaler.get_scale())
-
-    def remember(self, bucket: dist.GradBucket) -> None:
-        """DistributedDataParallel drops what came for parameters that no rank has
-        used, which may be what was owed to them: hands it over behind it."""
-        if not self._finds_unused:
-            return
-        self._means += zip(bucket.parameters(), bucket.gradients())
-        if bucket.is_last():
-            # Its own callback is queued behind this one, and the second behind that.
-            queue = torch.autograd.Variable._execution_engine.queue_callback
-            queue(lambda: queue(self._hand_over))
-
-    def _hand_over(self) -> None:
-        for parameter, mean in self._means:
-            if parameter.grad is None and mean.any():
-                parameter.grad = mean.clone()
-        self._means.clear()
+        self.drops_unused = find_unused_parameters
 
 
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""
-    future = state.live.announce(bucket, state.scale(), state.buckets_are_copies)
-    state.remember(bucket)
-    return future
+    return state.live.announce(bucket, state.scale(), state.buckets_are_copies, state.drops_unused)
 
 
 def attach(

@@ -63,7 +63,8 @@ class GradientSync:
         optimizer.step()
 
     All ranks of the group make it together, with the same settings, which are
-    those of attach(). What is not sent stays in a residual on this rank.
+    those of attach(). What is not sent stays in a residual on this rank. With a
+    GradScaler as `scaler`, step() comes before its unscale_() and step().
     """
 
     # Whether gradients come in buckets, and not all at once.
@@ -73,12 +74,14 @@ class GradientSync:
         self,
         named_parameters: Iterable[tuple[str, torch.nn.Parameter]],
         group: dist.ProcessGroup | None = None,
+        scaler: Any = None,
         **how: Any,
     ) -> None:
         pairs = [(name, p) for name, p in _checked(named_parameters) if p.requires_grad]
         self.parameters = [p for _, p in pairs]
         self.names = [name for name, _ in pairs]
         device = self.parameters[0].device if pairs else torch.device("cpu")
+        self._scaler = scaler
         text = settings.settings_json(device, self._by_buckets, **how)
         self._how = json.loads(text)
         own = _own_group(group)
@@ -149,10 +152,15 @@ class GradientSync:
         False if a rank had values that are not finite: gradients are then NaN on
         all ranks, and residuals as before. Raises CommError if a rank is lost.
         """
-        for p in self.parameters:
-            if p.grad is None:
-                p.grad = torch.zeros_like(p)
-        return self.live.step([p.grad for p in self.parameters])
+        return self.live.step(self.scale())
+
+    def scale(self) -> torch.Tensor | None:
+        """What gradients are multiplied by, if anything."""
+        if self._scaler is None or not self._scaler.is_enabled():
+            return None
+        # Where there is a tensor, no value has to come from the device.
+        tensor = getattr(self._scaler, "_scale", None)
+        return tensor.clone() if tensor is not None else torch.tensor(self._scaler.get_scale())
 
     def recover(self) -> bool:
         """After a CommError, on all ranks: goes on where they can.
@@ -164,7 +172,7 @@ class GradientSync:
 
     def stats(self) -> dict[str, Any]:
         """What the last step and all steps so far came to, on this rank."""
-        return json.loads(self.core.stats())
+        return json.loads(self.core.stats)
 
     def state_dict(self) -> dict[str, Any]:
         """All that is kept between steps on this rank; see sluice.state."""

@@ -133,26 +133,56 @@ py::tuple select(const at::Tensor& residual, const at::Tensor& gradient,
 
 at::Tensor encode(const at::Tensor& indices, const at::Tensor& values,
                   std::size_t elements, const std::string& codec) {
+  const py::gil_scoped_release release;
   const auto places = values_of<std::uint32_t>(indices, at::kInt);
   const auto numbers = values_of<float>(values, at::kFloat);
   return tensor_of(encode_entries(places, numbers, elements, codec), at::kByte);
 }
 
 py::tuple decode(const at::Tensor& message, std::size_t elements) {
-  return to_tuple(
-      decode_entries(values_of<std::byte>(message, at::kByte), elements));
+  HostEntries entries;
+  {
+    const py::gil_scoped_release release;
+    entries =
+        decode_entries(values_of<std::byte>(message, at::kByte), elements);
+  }
+  return to_tuple(entries);
 }
 
 using Wrapped = torch::jit::PythonFutureWrapper;
 
 std::shared_ptr<Wrapped> announce(BucketHook& hook, c10d::GradBucket& bucket,
-                                  const std::optional<at::Tensor>& scale,
-                                  bool scratch) {
+                                  const BucketHook::Scale& scale, bool scratch,
+                                  bool drops_unused) {
   const c10::IValue value = torch::jit::toIValue(py::cast(bucket.getBuffer()),
                                                  c10::PyObjectType::get());
   const py::gil_scoped_release release;
   return std::make_shared<Wrapped>(
-      hook.announce(bucket, value, scale, scratch));
+      hook.announce(bucket, value, scale, {scratch, drops_unused}));
+}
+
+py::dict save(const BucketHook& hook) {
+  GradientSync::State state;
+  {
+    const py::gil_scoped_release release;
+    state = hook.runner().save();
+  }
+  return to_dict(state);
+}
+
+void load(BucketHook& hook, const py::dict& dict, std::uint64_t steps) {
+  const GradientSync::State state = from_dict(dict);
+  const py::gil_scoped_release release;
+  hook.runner().load(state, steps);
+}
+
+// What a getter of the runner gives. They may wait for a thread that wants the
+// interpreter's lock.
+template <class Get>
+auto unlocked(Get get) {
+  return py::cpp_function(
+      [get](const BucketHook& hook) { return (hook.runner().*get)(); },
+      py::call_guard<py::gil_scoped_release>());
 }
 
 // Its destructor waits for threads that may want the interpreter's lock.
@@ -167,54 +197,43 @@ using OwnedHook = std::unique_ptr<BucketHook, DeleteUnlocked>;
 void bind_hook(py::module_& m) {
   using Release = py::call_guard<py::gil_scoped_release>;
   py::class_<BucketHook, OwnedHook>(m, "BucketHook")
-      .def(py::init([](const BucketHook::Group& group,
-                       const std::optional<BucketHook::Group>& sums,
+      .def(py::init([](const Group& group, const std::optional<Group>& sums,
                        const std::vector<std::string>& names,
                        const std::vector<at::Tensor>& parameters,
                        const std::string& settings) {
         const py::gil_scoped_release release;
-        return OwnedHook(new BucketHook(group, sums.value_or(nullptr),
-                                        named(names, parameters), settings));
+        return OwnedHook(new BucketHook(
+            make_hook_engine(group, sums.value_or(nullptr), settings),
+            named(names, parameters), settings));
       }))
       .def("announce", &announce)
       .def("step", &BucketHook::step, Release())
-      .def(
-          "recover", [](BucketHook& h) { return h.runner().recover(); },
-          Release())
-      .def("save", [](BucketHook& h) { return to_dict(h.runner().save()); })
-      .def("load",
-           [](BucketHook& h, const py::dict& state, std::uint64_t steps) {
-             h.runner().load(from_dict(state), steps);
-           })
+      .def("recover", &BucketHook::recover, Release())
+      .def("save", &save)
+      .def("load", &load)
       .def(
           "repeat",
           [](BucketHook& h, const std::string& decision, std::uint64_t steps) {
             h.runner().repeat(decision, steps);
           },
           Release())
-      .def("stats", [](BucketHook& h) { return h.runner().stats(); })
-      .def("trace",
-           [](BucketHook& h, std::uint64_t steps, const std::string& path) {
-             h.runner().trace(steps, path);
-           })
-      .def_property_readonly("rank",
-                             [](BucketHook& h) { return h.runner().rank(); })
-      .def_property_readonly("size",
-                             [](BucketHook& h) { return h.runner().size(); })
-      .def_property_readonly("steps",
-                             [](BucketHook& h) { return h.runner().steps(); })
-      .def_property_readonly("plan",
-                             [](BucketHook& h) { return h.runner().plan(); })
-      .def_property_readonly(
-          "decision", [](BucketHook& h) { return h.runner().decision(); })
-      .def_property_readonly(
-          "decides_live",
-          [](BucketHook& h) { return h.runner().decides_live(); })
-      .def_property_readonly("link",
-                             [](BucketHook& h) { return h.runner().link(); })
-      .def_property_readonly("link_problem", [](BucketHook& h) {
-        return h.runner().link_problem();
-      });
+      .def(
+          "trace",
+          [](BucketHook& h, std::uint64_t steps, const std::string& path) {
+            h.runner().trace(steps, path);
+          },
+          Release())
+      .def_property_readonly("stats", unlocked(&SyncRunner::stats))
+      .def_property_readonly("rank", unlocked(&SyncRunner::rank))
+      .def_property_readonly("size", unlocked(&SyncRunner::size))
+      .def_property_readonly("steps", unlocked(&SyncRunner::steps))
+      .def_property_readonly("plan", unlocked(&SyncRunner::plan))
+      .def_property_readonly("decision", unlocked(&SyncRunner::decision))
+      .def_property_readonly("decides_live",
+                             unlocked(&SyncRunner::decides_live))
+      .def_property_readonly("link", unlocked(&SyncRunner::link))
+      .def_property_readonly("link_problem",
+                             unlocked(&SyncRunner::link_problem));
 }
 
 }  // namespace

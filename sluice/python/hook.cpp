@@ -1,13 +1,16 @@
 #include "sluice/python/hook.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <future>
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "sluice/comm/c10d/c10d.h"
+#include "sluice/comm/communicator.h"
 #include "sluice/comm/emulated/emulated.h"
 #include "sluice/core/error.h"
 
@@ -31,22 +34,10 @@ std::vector<TensorInfo> checked(const NamedTensors& parameters) {
   return describe_tensors("attach", parameters);
 }
 
-// Messages of all ranks take the time that they would take there.
-std::unique_ptr<Engine> behind_network(std::unique_ptr<Engine> engine,
-                                       const std::string& network) {
-  if (network.empty()) return engine;
-  const Link link = parse_link(network);
-  require(engine->local_size() == engine->size(),
-          "[attach] a network is emulated between ranks of one machine, got ",
-          engine->local_size(), " of ", engine->size(),
-          " here; leave 'emulate' out");
-  return make_emulated(std::move(engine), link);
-}
-
 // What gradients, or a bucket of them, hold once the step is done. By the
 // stream of the calling thread.
 void settle_values(at::Tensor values, bool committed,
-                   const std::optional<at::Tensor>& scale) {
+                   const BucketHook::Scale& scale) {
   if (committed && !scale) return;
   const c10::DeviceGuard guard(values.device());
   if (!committed) {
@@ -68,7 +59,23 @@ void set_error_translation(TranslateError translate) {
   translate_error = translate;
 }
 
-BucketHook::BucketHook(const Group& group, const Group& sums,
+std::unique_ptr<Engine> make_hook_engine(const Group& group, const Group& sums,
+                                         const std::string& settings) {
+  const auto network_in = nlohmann::json::parse(settings)["net"];
+  // What is no text is refused with the other settings.
+  const std::string network =
+      network_in.is_string() ? network_in.get<std::string>() : "";
+  if (network.empty()) return make_c10d_engine(group, sums, "");
+  auto engine = make_c10d_engine(group, sums, "emulate=" + network);
+  const Link link = parse_link(network);
+  require(engine->local_size() == engine->size(),
+          "[attach] a network is emulated between ranks of one machine, got ",
+          engine->local_size(), " of ", engine->size(),
+          " here; leave 'emulate' out");
+  return make_emulated(std::move(engine), link);
+}
+
+BucketHook::BucketHook(std::unique_ptr<Engine> engine,
                        const NamedTensors& parameters,
                        const std::string& settings) {
   std::vector<TensorInfo> tensors = checked(parameters);
@@ -81,19 +88,12 @@ BucketHook::BucketHook(const Group& group, const Group& sums,
   std::optional<int> gpu;
   const c10::Device device = parameters_[0].device();
   if (device.is_cuda()) gpu = device.index();
-  const auto network_in = nlohmann::json::parse(settings)["net"];
-  // What is no text is refused with the other settings.
-  const std::string network =
-      network_in.is_string() ? network_in.get<std::string>() : "";
-  const std::string label = network.empty() ? "" : "emulate=" + network;
-  auto engine = behind_network(make_c10d_engine(group, sums, label), network);
   runner_ = std::make_unique<SyncRunner>(std::move(engine), gpu,
                                          std::move(tensors), settings);
 }
 
 std::vector<SyncRunner::Gradient> BucketHook::gradients_of(
-    const std::vector<at::Tensor>& parameters,
-    const std::vector<at::Tensor>& gradients,
+    const Tensors& parameters, const Tensors& gradients,
     const MemoryOwner& scratch) const {
   std::vector<SyncRunner::Gradient> out;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -117,8 +117,7 @@ std::vector<SyncRunner::Gradient> BucketHook::gradients_of(
 
 BucketHook::Future BucketHook::announce(c10d::GradBucket& bucket,
                                         const c10::IValue& value,
-                                        const std::optional<at::Tensor>& scale,
-                                        bool scratch) {
+                                        const Scale& scale, const Ways& ways) {
   at::Tensor buffer = bucket.getBuffer();
   require(buffer.layout() == c10::kStrided,
           "[sync] gradients must be dense tensors, but a bucket's is sparse; "
@@ -131,38 +130,136 @@ BucketHook::Future BucketHook::announce(c10d::GradBucket& bucket,
   // Of its memory alone: who lets go of a tensor of Python's last needs the
   // interpreter's lock.
   const auto owner =
-      scratch ? std::make_shared<const c10::Storage>(buffer.storage())
-              : nullptr;
-  runner_->announce(
-      gradients_of(bucket.getParameters(), bucket.getGradients(), owner),
-      [future, value, buffer, scale](const SyncRunner::Outcome& outcome) {
-        if (outcome.error != nullptr) {
-          future->setError(translate_error(outcome.error));
-          return;
-        }
-        settle_values(buffer, outcome.report.committed, scale);
-        future->markCompleted(value);
-      });
+      ways.scratch ? std::make_shared<const c10::Storage>(buffer.storage())
+                   : nullptr;
+  const Brought brought = {bucket.getParameters(), bucket.getGradients(), scale,
+                           ways.drops_unused};
+  try {
+    runner_->announce(
+        gradients_of(brought.parameters, brought.gradients, owner),
+        to(future, value, buffer, brought));
+  } catch (...) {
+    brought.scale_back();
+    throw;
+  }
   // DDP announces its buckets in order, whichever is ready first.
   if (bucket.isLast()) runner_->expect_all();
+  if (ways.drops_unused) {
+    hand_over_behind(brought, bucket.getIndex() == 0, bucket.isLast());
+  }
   return future;
 }
 
-bool BucketHook::step(const std::vector<at::Tensor>& gradients) {
-  std::promise<bool> promise;
-  runner_->announce(gradients_of(parameters_, gradients, {}),
-                    [&](const SyncRunner::Outcome& outcome) {
-                      if (outcome.error != nullptr) {
-                        promise.set_exception(outcome.error);
-                      } else {
-                        promise.set_value(outcome.report.committed);
-                      }
-                    });
-  const bool committed = promise.get_future().get();
-  for (const at::Tensor& g : gradients) {
-    settle_values(g, committed, std::nullopt);
+SyncRunner::Done BucketHook::to(const Future& future, const c10::IValue& value,
+                                const at::Tensor& buffer, Brought brought) {
+  return [this, future, value, buffer,
+          brought = std::move(brought)](const SyncRunner::Outcome& outcome) {
+    if (outcome.error != nullptr) {
+      keep(outcome.error, brought);
+      future->setError(translate_error(outcome.error));
+      return;
+    }
+    settle_values(buffer, outcome.report.committed, brought.scale);
+    future->markCompleted(value);
+  };
+}
+
+// A step may be made after all if ranks are lost; else it is not.
+void BucketHook::keep(const std::exception_ptr& error, Brought brought) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const CommError&) {
+    failed_.push_back(std::move(brought));
+  } catch (const std::exception&) {
+    brought.scale_back();
   }
+}
+
+void BucketHook::Brought::scale_back() const {
+  if (!scale) return;
+  for (const at::Tensor& g : gradients) g.mul_(*scale);
+}
+
+// To the gradient itself, the one in the bucket, or what DDP has copied from.
+void BucketHook::Brought::hand_over(std::size_t i) const {
+  at::Tensor& now = parameters[i].mutable_grad();
+  const at::Tensor& mean = gradients[i];
+  if (now.is_same(mean)) return;
+  if (now.defined()) {
+    now.copy_(mean);
+  } else if (!drops_unused || mean.any().item<bool>()) {
+    now = mean.clone();
+  }
+}
+
+// DistributedDataParallel drops what came for parameters that no rank has used,
+// which may be what was owed to them: hands it over behind it.
+void BucketHook::hand_over_behind(const Brought& brought, bool first,
+                                  bool last) {
+  // What is left of a backward pass that did not come to its end.
+  if (first) unused_.clear();
+  unused_.push_back(brought);
+  if (!last) return;
+  const auto hand_over = [all = std::exchange(unused_, {})] {
+    const at::NoGradGuard guard;
+    for (const Brought& b : all) {
+      for (std::size_t i = 0; i < b.parameters.size(); ++i) {
+        if (!b.parameters[i].grad().defined()) b.hand_over(i);
+      }
+    }
+  };
+  // Its own callback is queued behind this one, and the second behind that.
+  auto& engine = torch::autograd::Engine::get_default_engine();
+  engine.queue_callback(
+      [&engine, hand_over] { engine.queue_callback(hand_over); });
+}
+
+BucketHook::Tensors BucketHook::own_gradients() {
+  Tensors out;
+  for (at::Tensor& p : parameters_) {
+    at::Tensor& gradient = p.mutable_grad();
+    if (!gradient.defined()) gradient = at::zeros_like(p);
+    out.push_back(gradient);
+  }
+  return out;
+}
+
+bool BucketHook::step(const Scale& scale) {
+  const at::NoGradGuard guard;
+  const Tensors gradients = own_gradients();
+  if (scale) {
+    for (const at::Tensor& g : gradients) g.div_(*scale);
+  }
+  std::promise<bool> promise;
+  bool committed = false;
+  try {
+    runner_->announce(gradients_of(parameters_, gradients, {}),
+                      [&](const SyncRunner::Outcome& outcome) {
+                        if (outcome.error != nullptr) {
+                          promise.set_exception(outcome.error);
+                        } else {
+                          promise.set_value(outcome.report.committed);
+                        }
+                      });
+    committed = promise.get_future().get();
+  } catch (...) {
+    keep(std::current_exception(), {parameters_, gradients, scale, false});
+    throw;
+  }
+  for (const at::Tensor& g : gradients) settle_values(g, committed, scale);
   return committed;
+}
+
+bool BucketHook::recover() {
+  const at::NoGradGuard guard;
+  const bool committed = runner_->recover();
+  const auto failed = std::exchange(failed_, {});
+  for (const Brought& b : failed) {
+    b.scale_back();
+    if (!committed) continue;
+    for (std::size_t i = 0; i < b.parameters.size(); ++i) b.hand_over(i);
+  }
+  return committed && !failed.empty();
 }
 
 }  // namespace sluice

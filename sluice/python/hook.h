@@ -19,38 +19,74 @@ class BucketHook {
  public:
   using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-  // A call of all ranks of the groups, which must serve this hook alone; see
-  // make_c10d_engine(). `parameters` are on one device. Throws
+  // A call of all ranks. `parameters` are on one device. Throws
   // std::invalid_argument for what cannot be exchanged, and as SyncRunner does.
-  using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
-  BucketHook(const Group& group, const Group& sums,
-             const NamedTensors& parameters, const std::string& settings);
+  BucketHook(std::unique_ptr<Engine> engine, const NamedTensors& parameters,
+             const std::string& settings);
 
-  SyncRunner& runner() { return *runner_; }
+  SyncRunner& runner() const { return *runner_; }
+
+  // What gradients are multiplied by, as a GradScaler does; none: by nothing.
+  using Scale = std::optional<at::Tensor>;
+
+  // Of the DistributedDataParallel that brings buckets.
+  struct Ways {
+    bool scratch = false;       // nobody needs a bucket if the step fails
+    bool drops_unused = false;  // what comes for parameters that no rank used
+  };
 
   // Gradients of a bucket are replaced by their mean when the future, which has
-  // `value`, is there; those of a step that was skipped are NaN. With a
-  // `scale`, gradients are that many times what is exchanged and kept. With
-  // `scratch` nobody needs what the bucket holds if the step fails. An error
-  // of the step is one of the future. Throws as SyncRunner::announce() and,
-  // with the last bucket, expect_all() do.
+  // `value`, is there; those of a step that was skipped are NaN. With a scale,
+  // gradients are that many times what is exchanged and kept. An error of the
+  // step is one of the future. Throws as SyncRunner::announce() and, with the
+  // last bucket, expect_all() do.
   Future announce(c10d::GradBucket& bucket, const c10::IValue& value,
-                  const std::optional<at::Tensor>& scale, bool scratch);
-  // The same with gradients of the parameters, all of them; returns when they
-  // are the mean. True unless the step was skipped.
-  bool step(const std::vector<at::Tensor>& gradients);
+                  const Scale& scale, const Ways& ways);
+  // The same with the gradients of all parameters, which are zeros where there
+  // are none; returns when they are the mean. True unless the step was skipped.
+  bool step(const Scale& scale);
+  // See SyncRunner::recover(). True if a step failed here that was made after
+  // all: its gradients are the mean. Else those that are not in the residual
+  // are what they were.
+  bool recover();
 
  private:
+  using Tensors = std::vector<at::Tensor>;
+
+  // What a step has brought that failed. Its memory is written to, should the
+  // step be made after all.
+  struct Brought {
+    Tensors parameters;
+    Tensors gradients;
+    Scale scale;
+    bool drops_unused = false;
+    void scale_back() const;
+    void hand_over(std::size_t i) const;
+  };
+
   std::vector<SyncRunner::Gradient> gradients_of(
-      const std::vector<at::Tensor>& parameters,
-      const std::vector<at::Tensor>& gradients,
+      const Tensors& parameters, const Tensors& gradients,
       const MemoryOwner& scratch) const;
+  Tensors own_gradients();
+  // What comes of a step that brought this.
+  SyncRunner::Done to(const Future& future, const c10::IValue& value,
+                      const at::Tensor& buffer, Brought brought);
+  void keep(const std::exception_ptr& error, Brought brought);
+  void hand_over_behind(const Brought& brought, bool first, bool last);
 
   // Kept, so that no other tensor takes an address.
-  std::vector<at::Tensor> parameters_;
+  Tensors parameters_;
   std::unordered_map<const void*, std::size_t> tensor_of_;
-  std::unique_ptr<SyncRunner> runner_;
+  std::vector<Brought> unused_;         // so far, of what DDP may drop
+  std::vector<Brought> failed_;         // written by the runner's thread
+  std::unique_ptr<SyncRunner> runner_;  // ends first
 };
+
+// What a BucketHook exchanges by, over groups that must serve it alone; see
+// make_c10d_engine(). A call of all ranks of the groups.
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+std::unique_ptr<Engine> make_hook_engine(const Group& group, const Group& sums,
+                                         const std::string& settings);
 
 // The error of a future, as Python is to see it.
 using TranslateError = std::exception_ptr (*)(const std::exception_ptr&);

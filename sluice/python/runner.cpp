@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/ensure.h"
@@ -68,7 +69,7 @@ Json to_json(const SyncReport& r) {
 
 // The largest of what the ranks bring.
 std::uint64_t largest(Communicator& comm, std::uint64_t mine) {
-  constexpr auto kStep = Communicator::kBetweenSteps;
+  constexpr auto kStep = Communicator::between_steps(3);
   const auto all = gather_at_first(comm, "recover", kStep,
                                    std::as_bytes(std::span(&mine, 1)));
   for (const Bytes& bytes : all) {
@@ -113,6 +114,7 @@ SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
   const c10::Device device =
       gpu ? c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(*gpu))
           : c10::Device(c10::kCPU);
+  memory_bytes_ = sync_->memory_bytes();
   plan_ = std::make_unique<RunnerPlan>(settings_, comm_, *backend_, treatments_,
                                        names_, device, *sync_);
   thread_ = std::thread([this] { run(); });
@@ -168,12 +170,14 @@ void SyncRunner::begin() {
 
 void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
   std::unique_lock lock(mutex_);
+  // Backward may have ended by an error behind the last gradient.
+  wait_for_end(lock);
   refuse_after_failure();
   if (!open_) begin();
   const auto known = [&](const Gradient& g) { return there_[g.tensor]; };
   if (std::ranges::any_of(gradients, known)) {
-    give_up(concat("[sync] the backward pass of step ", step_ + 1,
-                   " did not come to its end on rank ", comm_.rank()));
+    give_up(lock, concat("[sync] the backward pass of step ", step_ + 1,
+                         " did not come to its end on rank ", comm_.rank()));
     refuse_after_failure();
   }
   try {
@@ -191,11 +195,15 @@ void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
       release();
     }
   } catch (const std::exception& e) {
-    give_up(e.what());
+    give_up(lock, e.what());
     throw;
   }
   dones_.push_back(std::move(done));
   if (missing_ == 0) changed_.notify_all();
+}
+
+void SyncRunner::wait_for_end(std::unique_lock<std::mutex>& lock) {
+  changed_.wait(lock, [&] { return !open_ || missing_ > 0; });
 }
 
 void SyncRunner::take(const Gradient& gradient) {
@@ -212,7 +220,7 @@ void SyncRunner::release() {
 }
 
 void SyncRunner::expect_all() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (!open_ || missing_ == 0) return;
   const auto first = std::ranges::find(there_, false) - there_.begin();
   const std::string why = concat(
@@ -222,17 +230,23 @@ void SyncRunner::expect_all() {
       there_.size(),
       " are missing); attach to the model as it is wrapped, with the "
       "parameters that are to be trained");
-  give_up(why);
+  give_up(lock, why);
   throw std::invalid_argument(why);
 }
 
-void SyncRunner::give_up(const std::string& why) {
+void SyncRunner::give_up(std::unique_lock<std::mutex>& lock,
+                         const std::string& why) {
   // Nothing is lost of those that are sound.
   while (!held_.empty()) problem_of([this] { release(); });
   sync_->give_up(why);
   open_ = false;
   failure_ = why;
-  dones_.clear();
+  const auto dones = std::exchange(dones_, {});
+  lock.unlock();
+  const Outcome outcome = {{},
+                           std::make_exception_ptr(std::runtime_error(why))};
+  for (const Done& done : dones) done(outcome);
+  lock.lock();
 }
 
 void SyncRunner::run() {
@@ -248,16 +262,22 @@ void SyncRunner::run() {
     {
       const std::lock_guard lock(mutex_);
       open_ = false;
+      changed_.notify_all();
       if (outcome.error == nullptr) {
         count(outcome.report);
       } else if (is_lost_rank(outcome.error)) {
         failure_ = text_of(outcome.error);
       }
       dones.swap(dones_);
+      telling_ = true;
     }
     // Behind the count: the step was made, whatever becomes of its timeline.
     if (outcome.error == nullptr) outcome.error = write_trace();
     for (const Done& done : dones) done(outcome);
+    dones.clear();
+    const std::lock_guard lock(mutex_);
+    telling_ = false;
+    changed_.notify_all();
   }
 }
 
@@ -275,20 +295,26 @@ void SyncRunner::count(const SyncReport& report) {
   ++step_;
   ++(report.committed ? committed_ : skipped_);
   plan_->end_step(report.notes);
+  memory_bytes_ = sync_->memory_bytes();
   last_ = report;
   add(total_, report);
 }
 
 bool SyncRunner::recover() {
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  wait_for_end(lock);
+  changed_.wait(lock, [&] { return !telling_; });
   if (open_) {
-    give_up(concat("[sync] rank ", comm_.rank(), " gave up step ", step_ + 1,
-                   " to recover"));
+    give_up(lock, concat("[sync] rank ", comm_.rank(), " gave up step ",
+                         step_ + 1, " to recover"));
   }
   const bool committed = sync_->recover();
-  // Who heard of a vote has counted its step.
-  step_ = largest(comm_, committed && !failure_.empty() ? step_ + 1 : step_);
-  plan_->recover(step_);
+  // Who heard of a vote has counted its step. Nothing is counted before all is
+  // well, as all this may fail and be done again.
+  const std::uint64_t step =
+      largest(comm_, committed && !failure_.empty() ? step_ + 1 : step_);
+  plan_->recover(step);
+  step_ = step;
   failure_.clear();
   return committed;
 }
@@ -324,7 +350,7 @@ std::string SyncRunner::stats() const {
                {"committed", committed_},
                {"skipped", skipped_},
                {"last_committed", last_.committed},
-               {"memory_bytes", sync_->memory_bytes()},
+               {"memory_bytes", memory_bytes_},
                {"plan",
                 {{"name", sync_->plan().name},
                  {"since", plan_->since()},
@@ -357,6 +383,14 @@ std::exception_ptr SyncRunner::write_trace() {
   return nullptr;
 }
 
-std::string SyncRunner::plan() const { return to_json(sync_->plan(), names_); }
+std::uint64_t SyncRunner::steps() const {
+  const std::lock_guard lock(mutex_);
+  return step_;
+}
+
+std::string SyncRunner::plan() const {
+  const std::lock_guard lock(mutex_);
+  return to_json(sync_->plan(), names_);
+}
 
 }  // namespace sluice

@@ -20,7 +20,8 @@ namespace sluice {
 // parts and wants to be told when they are the mean. Counts the steps, and ends
 // each of them on a thread of its own. Knows nothing of Python.
 //
-// announce() may be called from any thread, everything else between two steps.
+// announce() and what only looks may be called from any thread, everything else
+// between two steps.
 class SyncRunner {
  public:
   struct Gradient {
@@ -58,7 +59,8 @@ class SyncRunner {
   // then given up, which the other ranks are told.
   void expect_all();
 
-  // After a step that failed, on all ranks: see GradientSync::recover().
+  // After a step that failed, on all ranks: see GradientSync::recover(). First
+  // waits until all who brought its gradients have been told.
   bool recover();
 
   GradientSync::State save() const;
@@ -78,7 +80,7 @@ class SyncRunner {
 
   std::size_t rank() const { return comm_.rank(); }
   std::size_t size() const { return comm_.size(); }
-  std::uint64_t steps() const { return step_; }
+  std::uint64_t steps() const;
   std::string plan() const;  // as JSON
   // By which GPUs exchange: "nccl", or "" where all goes through the host, and
   // why it does; empty if that was asked for, or nothing is to be exchanged.
@@ -89,9 +91,12 @@ class SyncRunner {
  private:
   void connect(int gpu);
   void begin();
+  // Of a step of which all is there.
+  void wait_for_end(std::unique_lock<std::mutex>& lock);
   void take(const Gradient& gradient);
   void release();
-  void give_up(const std::string& why);
+  // Tells those who brought gradients, without the lock.
+  void give_up(std::unique_lock<std::mutex>& lock, const std::string& why);
   void refuse_after_failure() const;
   void run();
   Outcome finish();
@@ -118,6 +123,7 @@ class SyncRunner {
   std::uint64_t step_ = 0;  // of those that are done
   bool open_ = false;       // a step has begun, and is not done
   bool stopping_ = false;
+  bool telling_ = false;        // those who brought gradients what came of them
   std::vector<bool> there_;     // per tensor, in the step
   std::vector<Gradient> held_;  // until all are there
   std::size_t missing_ = 0;
@@ -127,6 +133,7 @@ class SyncRunner {
   SyncReport total_;
   std::uint64_t committed_ = 0;
   std::uint64_t skipped_ = 0;
+  std::size_t memory_bytes_ = 0;  // behind the last step
   std::thread thread_;
 };
 

@@ -135,8 +135,8 @@ void RunnerPlan::recover(std::uint64_t step) {
   watched_ = 0;
   times_.begin();
   if (!live_ && !settings_.follow) return;
-  const std::string first =
-      broadcast_first(comm_, "recover", Communicator::kBetweenSteps, record());
+  const std::string first = broadcast_first(
+      comm_, "recover", Communicator::between_steps(4), record());
   decided_ = decisions_from_json(first, names_).back();
   sync_.replan(decided_.plan, decided_.network, step);
 }

@@ -27,11 +27,10 @@ Json to_json(const std::vector<TensorInfo>& tensors) {
 std::string brief(const SyncSettings& settings,
                   const std::vector<TensorInfo>& tensors,
                   const std::string& problem) {
-  const Json json = {{"config", to_json(settings.config)},
-                     {"plan", settings.plan},
-                     {"steps", settings.steps_per_epoch},
-                     {"tensors", to_json(tensors)},
-                     {"problem", problem}};
+  const Json json = {
+      {"config", to_json(settings.config)}, {"plan", settings.plan},
+      {"steps", settings.steps_per_epoch},  {"follow", settings.follow},
+      {"tensors", to_json(tensors)},        {"problem", problem}};
   return json.dump();
 }
 
@@ -46,6 +45,9 @@ std::string difference(const Json& a, const Json& b) {
   if (a["plan"] != b["plan"]) return "plan";
   if (a["steps"] != b["steps"]) {
     return concat(kSteps, ": ", a["steps"].dump(), ", ", b["steps"].dump());
+  }
+  if (a["follow"] != b["follow"]) {
+    return "whether gradients come by DistributedDataParallel";
   }
   const Json& mine = a["tensors"];
   const Json& theirs = b["tensors"];
