@@ -26,6 +26,10 @@ endif()
 function(sluice_cuda_objects out)
   set(flags -std=c++20 -O3 --expt-relaxed-constexpr -fmad=false -lineinfo
     -Xcompiler=-fPIC,-ffp-contract=off)
+  # As all files around: of torch's before 2.6 strings are of another kind.
+  get_directory_property(definitions COMPILE_DEFINITIONS)
+  list(TRANSFORM definitions PREPEND -D)
+  list(APPEND flags ${definitions})
   foreach(arch IN LISTS SLUICE_CUDA_ARCHITECTURES)
     string(REGEX MATCH "^[0-9]+a?" number ${arch})
     set(code sm_${number})
