@@ -115,6 +115,17 @@ std::vector<SyncRunner::Gradient> BucketHook::gradients_of(
   return out;
 }
 
+// As parameters lie: a bucket gives them as if all were contiguous, but has the
+// elements in the order of their memory.
+BucketHook::Tensors BucketHook::gradients_in(const c10d::GradBucket& bucket) {
+  Tensors out = bucket.getGradients();
+  const Tensors parameters = bucket.getParameters();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    out[i] = out[i].as_strided(parameters[i].sizes(), parameters[i].strides());
+  }
+  return out;
+}
+
 BucketHook::Future BucketHook::announce(c10d::GradBucket& bucket,
                                         const c10::IValue& value,
                                         const Scale& scale, const Ways& ways) {
@@ -132,11 +143,11 @@ BucketHook::Future BucketHook::announce(c10d::GradBucket& bucket,
   const auto owner =
       ways.scratch ? std::make_shared<const c10::Storage>(buffer.storage())
                    : nullptr;
-  const Brought brought = {bucket.getParameters(), bucket.getGradients(), scale,
-                           ways.drops_unused};
+  Brought brought = {bucket.getParameters(), gradients_in(bucket), scale,
+                     ways.drops_unused};
   try {
     runner_->announce(
-        gradients_of(brought.parameters, brought.gradients, owner),
+        gradients_of(brought.parameters, bucket.getGradients(), owner),
         to(future, value, buffer, brought));
   } catch (...) {
     brought.scale_back();
@@ -175,18 +186,18 @@ void BucketHook::keep(const std::exception_ptr& error, Brought brought) {
   }
 }
 
-void BucketHook::Brought::scale_back() const {
+void BucketHook::Brought::scale_back() {
   if (!scale) return;
   for (const at::Tensor& g : gradients) g.mul_(*scale);
+  scale.reset();
 }
 
 // To the gradient itself, the one in the bucket, or what DDP has copied from.
 void BucketHook::Brought::hand_over(std::size_t i) const {
   at::Tensor& now = parameters[i].mutable_grad();
   const at::Tensor& mean = gradients[i];
-  if (now.is_same(mean)) return;
   if (now.defined()) {
-    now.copy_(mean);
+    if (now.const_data_ptr() != mean.const_data_ptr()) now.copy_(mean);
   } else if (!drops_unused || mean.any().item<bool>()) {
     now = mean.clone();
   }
@@ -253,13 +264,12 @@ bool BucketHook::step(const Scale& scale) {
 bool BucketHook::recover() {
   const at::NoGradGuard guard;
   const bool committed = runner_->recover();
-  const auto failed = std::exchange(failed_, {});
-  for (const Brought& b : failed) {
+  for (Brought& b : failed_) {
     b.scale_back();
     if (!committed) continue;
     for (std::size_t i = 0; i < b.parameters.size(); ++i) b.hand_over(i);
   }
-  return committed && !failed.empty();
+  return !std::exchange(failed_, {}).empty() && committed;
 }
 
 }  // namespace sluice

@@ -60,13 +60,14 @@ class BucketHook {
     Tensors gradients;
     Scale scale;
     bool drops_unused = false;
-    void scale_back() const;
+    void scale_back();
     void hand_over(std::size_t i) const;
   };
 
   std::vector<SyncRunner::Gradient> gradients_of(
       const Tensors& parameters, const Tensors& gradients,
       const MemoryOwner& scratch) const;
+  static Tensors gradients_in(const c10d::GradBucket& bucket);
   Tensors own_gradients();
   // What comes of a step that brought this.
   SyncRunner::Done to(const Future& future, const c10::IValue& value,

@@ -165,6 +165,7 @@ void SyncRunner::begin() {
   sync_->begin(step_, densities, plan_->note(trace_.on()));
   there_.assign(there_.size(), false);
   missing_ = there_.size();
+  counted_ = false;
   open_ = true;
 }
 
@@ -251,28 +252,24 @@ void SyncRunner::give_up(std::unique_lock<std::mutex>& lock,
 
 void SyncRunner::run() {
   while (true) {
-    std::vector<Done> dones;
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock,
                     [&] { return stopping_ || (open_ && missing_ == 0); });
       if (stopping_) return;
     }
-    Outcome outcome = finish();
+    const Outcome outcome = finish();
+    std::vector<Done> dones;
     {
       const std::lock_guard lock(mutex_);
       open_ = false;
-      changed_.notify_all();
-      if (outcome.error == nullptr) {
-        count(outcome.report);
-      } else if (is_lost_rank(outcome.error)) {
+      if (outcome.error != nullptr && is_lost_rank(outcome.error)) {
         failure_ = text_of(outcome.error);
       }
       dones.swap(dones_);
       telling_ = true;
+      changed_.notify_all();
     }
-    // Behind the count: the step was made, whatever becomes of its timeline.
-    if (outcome.error == nullptr) outcome.error = write_trace();
     for (const Done& done : dones) done(outcome);
     dones.clear();
     const std::lock_guard lock(mutex_);
@@ -285,6 +282,12 @@ SyncRunner::Outcome SyncRunner::finish() {
   Outcome outcome;
   try {
     outcome.report = sync_->finish();
+    {
+      const std::lock_guard lock(mutex_);
+      count(outcome.report);
+    }
+    // The step was made, whatever becomes of its timeline.
+    write_trace();
   } catch (...) {
     outcome.error = std::current_exception();
   }
@@ -293,6 +296,7 @@ SyncRunner::Outcome SyncRunner::finish() {
 
 void SyncRunner::count(const SyncReport& report) {
   ++step_;
+  counted_ = true;
   ++(report.committed ? committed_ : skipped_);
   plan_->end_step(report.notes);
   memory_bytes_ = sync_->memory_bytes();
@@ -311,10 +315,15 @@ bool SyncRunner::recover() {
   const bool committed = sync_->recover();
   // Who heard of a vote has counted its step. Nothing is counted before all is
   // well, as all this may fail and be done again.
-  const std::uint64_t step =
-      largest(comm_, committed && !failure_.empty() ? step_ + 1 : step_);
+  const bool counts = committed && !counted_;
+  const std::uint64_t step = largest(comm_, counts ? step_ + 1 : step_);
   plan_->recover(step);
   step_ = step;
+  if (counts) {
+    ++committed_;
+    last_.committed = true;
+  }
+  counted_ = true;
   failure_.clear();
   return committed;
 }
@@ -371,16 +380,11 @@ void SyncRunner::trace(std::uint64_t steps, const std::string& path) {
   trace_.turn(true);
 }
 
-std::exception_ptr SyncRunner::write_trace() {
-  if (!trace_.on() || step_ != trace_until_) return nullptr;
+void SyncRunner::write_trace() {
+  if (!trace_.on() || step_ != trace_until_) return;
   trace_.turn(false);
-  try {
-    write_timeline(comm_, step_ - 1, trace_,
-                   bucket_labels(sync_->plan(), names_), trace_path_);
-  } catch (...) {
-    return std::current_exception();
-  }
-  return nullptr;
+  write_timeline(comm_, step_ - 1, trace_, bucket_labels(sync_->plan(), names_),
+                 trace_path_);
 }
 
 std::uint64_t SyncRunner::steps() const {

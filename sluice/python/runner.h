@@ -60,7 +60,8 @@ class SyncRunner {
   void expect_all();
 
   // After a step that failed, on all ranks: see GradientSync::recover(). First
-  // waits until all who brought its gradients have been told.
+  // waits until all who brought its gradients have been told. Not to be called
+  // by them.
   bool recover();
 
   GradientSync::State save() const;
@@ -101,8 +102,8 @@ class SyncRunner {
   void run();
   Outcome finish();
   void count(const SyncReport& report);
-  // If its last step is done; what went wrong, if anything.
-  std::exception_ptr write_trace();
+  // If its last step is done.
+  void write_trace();
 
   SyncSettings settings_;
   std::unique_ptr<Backend> backend_;
@@ -122,6 +123,7 @@ class SyncRunner {
   std::condition_variable changed_;
   std::uint64_t step_ = 0;  // of those that are done
   bool open_ = false;       // a step has begun, and is not done
+  bool counted_ = true;     // the last step that has begun is among them
   bool stopping_ = false;
   bool telling_ = false;        // those who brought gradients what came of them
   std::vector<bool> there_;     // per tensor, in the step

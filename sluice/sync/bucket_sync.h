@@ -38,7 +38,7 @@ class BucketSync {
   const Bucket& bucket() const { return bucket_; }
   const BucketPlan& plan() const { return plan_; }
 
-  // Forgets the step before.
+  // Forgets the step before, and ends what start() has started.
   virtual void reset();
   // Takes a tensor's gradient, all of it, to be read after the event; true if
   // it was the last one missing. Throws std::logic_error if the tensor is there

@@ -62,7 +62,7 @@ class GradientSync::Impl {
     step_ = {step, options_.total_steps, 0, options_.seed};
     densities_ = densities;
     note_ = note;
-    for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].reset();
+    forget_step();
     selected_ = 0;
     // Not beside others who may have another plan.
     started_ = comm_.failed() ? buckets_.size() : 0;
@@ -126,6 +126,7 @@ class GradientSync::Impl {
   }
 
   bool recover() {
+    if (!in_doubt_) forget_step();
     comm_.rebuild();
     heard_.totals.resize(buckets_.size() + 1, 0);
     const VoteResult result =
@@ -175,6 +176,11 @@ class GradientSync::Impl {
 
  private:
   // Those of a hierarchical plan.
+  // With the sums that were started, which must not outlive what they go by.
+  void forget_step() {
+    for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].reset();
+  }
+
   std::unique_ptr<const Machines> find_machines() {
     return std::make_unique<const Machines>(options_.machine_of.empty()
                                                 ? gather_machines(comm_)

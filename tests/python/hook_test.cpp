@@ -54,23 +54,34 @@ class Start {
   std::atomic<std::size_t> there_{0};
 };
 
-at::Tensor flat(const std::vector<at::Tensor>& tensors) {
+// Those of four dimensions are channels-last.
+at::Tensor as_it_lies(const at::Tensor& t) {
+  return (t.dim() == 4 ? t.permute({0, 2, 3, 1}) : t).reshape({-1});
+}
+
+// As buckets have elements, and what is kept of what they brought.
+at::Tensor flat(const std::vector<at::Tensor>& tensors, bool as_they_lie) {
   std::vector<at::Tensor> parts;
-  for (const at::Tensor& t : tensors) parts.push_back(t.reshape({-1}));
+  for (const at::Tensor& t : tensors) {
+    parts.push_back(as_they_lie ? as_it_lies(t) : t.reshape({-1}));
+  }
   return at::cat(parts).to(at::kDouble);
 }
 
 struct Model {
   explicit Model(std::size_t rank) {
     for (const std::vector<std::int64_t>& dims :
-         {std::vector<std::int64_t>{20, 30}, {30}, {10, 20}}) {
-      at::Tensor p = at::zeros(dims);
+         {std::vector<std::int64_t>{20, 30}, {30}, {10, 5, 2, 2}}) {
+      const auto format = dims.size() == 4 ? at::MemoryFormat::ChannelsLast
+                                           : at::MemoryFormat::Contiguous;
+      at::Tensor p = at::zeros(dims).contiguous(format);
       const auto n = p.numel();
       brought.push_back(at::arange(n, at::kFloat)
                             .mul(0.7 + static_cast<double>(rank))
                             .add(static_cast<double>(parameters.size()))
                             .sin_()
-                            .reshape(dims));
+                            .reshape(dims)
+                            .contiguous(format));
       p.mutable_grad() = brought.back().clone();
       parameters.push_back(p);
     }
@@ -120,14 +131,13 @@ struct Buckets {
       at += lengths.back();
       sizes.push_back(p.sizes());
       parameters.push_back(p);
-      gradients.push_back(p.grad().reshape({-1}));
+      gradients.push_back(as_it_lies(p.grad()));
     }
     const at::Tensor buffer = at::cat(gradients);
     for (std::size_t k = 0; views && k < which.size(); ++k) {
       const at::Tensor& p = parameters[k];
-      p.mutable_grad() =
-          buffer.narrow(0, static_cast<std::int64_t>(offsets[k]), p.numel())
-              .view(p.sizes());
+      p.mutable_grad() = buffer.as_strided(
+          p.sizes(), p.strides(), static_cast<std::int64_t>(offsets[k]));
     }
     all.emplace_back(all.size(), 2, buffer, offsets, lengths, sizes, parameters,
                      std::nullopt);
@@ -150,7 +160,14 @@ struct Seen {
 
 using Step = std::function<void(BucketHook&, Model&)>;
 
-std::vector<Seen> run(Lost& lost, double scale, const Step& step) {
+// `buckets`: bring them.
+struct Job {
+  bool buckets;
+  double scale;
+  Step step;
+};
+
+std::vector<Seen> run(Lost& lost, const Job& job) {
   ManualClock clock;
   auto engines = make_thread_engines(kRanks, {&clock, &Lost::decide, &lost});
   Start start;
@@ -168,7 +185,7 @@ std::vector<Seen> run(Lost& lost, double scale, const Step& step) {
                             "device": "cpu", "threads": 1})");
         start.wait(lost);
         try {
-          step(hook, model);
+          job.step(hook, model);
         } catch (const CommError&) {
           seen[r].failed = true;
         }
@@ -189,7 +206,9 @@ std::vector<Seen> run(Lost& lost, double scale, const Step& step) {
         if (r == 0) lost.phase = Lost::kOver;
         seen[r].made = hook.recover() || seen[r].made;
         seen[r].as_it_was = seen[r].made || dense.equal(model.brought[1]);
-        if (seen[r].made) seen[r].mean = flat(model.gradients()) / scale;
+        if (seen[r].made) {
+          seen[r].mean = flat(model.gradients(), job.buckets) / job.scale;
+        }
         auto state = hook.runner().save();
         seen[r].residual =
             at::from_blob(state.residual.data(),
@@ -197,8 +216,8 @@ std::vector<Seen> run(Lost& lost, double scale, const Step& step) {
                           at::kFloat)
                 .to(at::kDouble);
         model.bring();
-        ASSERT_TRUE(hook.step(at::full({}, scale)));
-        seen[r].next = flat(model.gradients());
+        ASSERT_TRUE(hook.step(at::full({}, job.scale)));
+        seen[r].next = flat(model.gradients(), false);
         seen[r].steps = hook.runner().steps();
       } catch (const std::exception& e) {
         ADD_FAILURE() << "rank " << r << ": " << e.what();
@@ -211,7 +230,7 @@ std::vector<Seen> run(Lost& lost, double scale, const Step& step) {
 
 // All ranks agree on what became of the step, and what was brought is in what
 // came of it or is kept.
-void check(const std::vector<Seen>& seen, double scale) {
+void check(const std::vector<Seen>& seen, const Job& job) {
   at::Tensor kept = at::zeros({830}, at::kDouble);
   at::Tensor there = at::zeros({830}, at::kDouble);
   for (std::size_t r = 0; r < kRanks; ++r) {
@@ -220,7 +239,7 @@ void check(const std::vector<Seen>& seen, double scale) {
     EXPECT_TRUE(seen[r].as_it_was);
     EXPECT_TRUE(seen[r].next.equal(seen[0].next));
     kept += seen[r].residual;
-    there += flat(Model(r).brought) / scale;
+    there += flat(Model(r).brought, job.buckets) / job.scale;
   }
   if (testing::Test::HasFailure()) return;
   if (seen[0].made) {
@@ -234,7 +253,7 @@ void check(const std::vector<Seen>& seen, double scale) {
 }
 
 // Whichever message is lost, and whichever when they recover from that.
-void check_all(double scale, const Step& step) {
+void check_all(const Job& job) {
   int failed = 0;
   int failed_again = 0;
   int made = 0;
@@ -245,7 +264,7 @@ void check_all(double scale, const Step& step) {
     for (std::uint64_t second = 0;; ++second) {
       SCOPED_TRACE(testing::Message() << first << ", " << second);
       Lost lost{first, second};
-      const std::vector<Seen> seen = run(lost, scale, step);
+      const std::vector<Seen> seen = run(lost, job);
       if (testing::Test::HasFailure()) return;
       if (!any(seen, &Seen::failed)) {
         EXPECT_GT(first, 3U);
@@ -254,7 +273,7 @@ void check_all(double scale, const Step& step) {
         EXPECT_GT(made, 0);
         return;
       }
-      check(seen, scale);
+      check(seen, job);
       made += seen[0].made ? 1 : 0;
       if (any(seen, &Seen::failed_again)) {
         ++failed_again;
@@ -277,32 +296,35 @@ void bring_buckets(BucketHook& hook, Model& model, bool views, double scale) {
   // What DistributedDataParallel does once they are there.
   for (const c10d::GradBucket& b : buckets.all) {
     for (std::size_t i = 0; i < b.getParameters().size(); ++i) {
-      b.getParameters()[i].mutable_grad() = b.getGradients()[i].clone();
+      const at::Tensor p = b.getParameters()[i];
+      p.mutable_grad() =
+          b.getGradients()[i].as_strided(p.sizes(), p.strides()).clone();
     }
   }
 }
 
 TEST(BucketHook, AStepOfAllGradientsSurvivesEveryLostMessage) {
   for (const double scale : {1.0, 1024.0}) {
-    check_all(scale, [&](BucketHook& hook, Model& model) {
-      for (std::size_t i = 0; i < model.parameters.size(); ++i) {
-        ASSERT_TRUE(model.parameters[i].grad().equal(model.brought[i]));
-      }
-      hook.step(at::full({}, scale));
-    });
+    check_all({false, scale, [&](BucketHook& hook, Model& model) {
+                 for (std::size_t i = 0; i < model.parameters.size(); ++i) {
+                   ASSERT_TRUE(
+                       model.parameters[i].grad().equal(model.brought[i]));
+                 }
+                 hook.step(at::full({}, scale));
+               }});
   }
 }
 
 TEST(BucketHook, BucketsOfCopiesSurviveEveryLostMessage) {
-  check_all(1024.0, [](BucketHook& hook, Model& model) {
-    bring_buckets(hook, model, false, 1024.0);
-  });
+  check_all({true, 1024.0, [](BucketHook& hook, Model& model) {
+               bring_buckets(hook, model, false, 1024.0);
+             }});
 }
 
 TEST(BucketHook, BucketsThatGradientsAreInSurviveEveryLostMessage) {
-  check_all(1024.0, [](BucketHook& hook, Model& model) {
-    bring_buckets(hook, model, true, 1024.0);
-  });
+  check_all({true, 1024.0, [](BucketHook& hook, Model& model) {
+               bring_buckets(hook, model, true, 1024.0);
+             }});
 }
 
 }  // namespace

@@ -35,6 +35,9 @@ constexpr std::size_t kPosted = 4;
 constexpr auto kForever = std::chrono::hours(24 * 365);
 constexpr auto kMoment = std::chrono::milliseconds(50);
 constexpr auto kLastSends = std::chrono::seconds(5);
+// As GLOO_SOCKET_IFNAME may name them: each has connections of its own, and a
+// message those of its tag modulo their number.
+constexpr int kMostDevices = 8;
 
 at::Tensor tensor_over(std::span<std::byte> bytes) {
   return at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())},
@@ -257,11 +260,13 @@ class LateSums {
     const std::lock_guard lock(mutex_);
     works_.push_back(work);
   }
-  // Ends them, and with them the group, of which `peer` is another rank: a
-  // receive that ends by time closes its connections.
-  void end(const Group& group, int peer) {
+  // Ends them, and with them the group: a receive that ends by time closes
+  // its connections.
+  void end(const Group& group) {
     const std::lock_guard lock(mutex_);
-    if (!works_.empty()) wait([&] { receive_nothing(group, peer); });
+    for (int tag = 0; tag < kMostDevices && !works_.empty(); ++tag) {
+      wait([&] { receive_nothing(group, tag); });
+    }
     for (const Work& work : works_) {
       while (!work->isCompleted()) wait([&] { work->wait(kMoment); });
     }
@@ -269,9 +274,10 @@ class LateSums {
   }
 
  private:
-  static void receive_nothing(const Group& group, int peer) {
+  // From no rank in particular: some may have closed theirs already.
+  static void receive_nothing(const Group& group, int tag) {
     std::vector<at::Tensor> tensors = {at::empty({1}, at::kByte)};
-    group->recv(tensors, peer, kFirstTag)->wait(std::chrono::milliseconds(1));
+    group->recvAnysource(tensors, tag)->wait(std::chrono::milliseconds(1));
   }
   // Whatever it ends by.
   template <class Wait>
@@ -386,7 +392,7 @@ class C10dEngine final : public Engine {
   // After an error a sum of some rank may be outstanding, or have closed the
   // connections. Who goes on fills the same memory again, as DDP its buckets.
   void rebuild() override {
-    if (sums_) late_sums_.end(sums_, rank_ == 0 ? 1 : 0);
+    if (sums_) late_sums_.end(sums_);
     sums_.reset();
   }
 
