@@ -9,6 +9,7 @@ any.
 import multiprocessing
 import os
 import tempfile
+import time
 import traceback
 
 import pytest
@@ -59,6 +60,8 @@ def _serve(pipe):
         # First, as the end of a group may wait for a rank that does not answer.
         pipe.send(answer)
         if dist.is_initialized():
+            # torch hangs if gloo's threads let go of a tensor of Python's meanwhile.
+            time.sleep(0.02)
             dist.destroy_process_group()
 
 
