@@ -5,9 +5,11 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <algorithm>
 #include <future>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "sluice/comm/c10d/c10d.h"
 #include "sluice/comm/communicator.h"
@@ -51,6 +53,19 @@ void settle_values(at::Tensor values, bool committed,
   if (device.is_cpu()) return;
   scale->record_stream(
       c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+}
+
+// Its elements in the order in which the parameter lies, as DDP's buckets have
+// them, so that what is kept of one goes with the other.
+at::Tensor in_order_of(const at::Tensor& parameter,
+                       const at::Tensor& gradient) {
+  if (parameter.is_contiguous()) return gradient;
+  std::vector<std::int64_t> dims(static_cast<std::size_t>(parameter.dim()));
+  std::iota(dims.begin(), dims.end(), 0);
+  std::ranges::stable_sort(dims, [&](std::int64_t a, std::int64_t b) {
+    return parameter.stride(a) > parameter.stride(b);
+  });
+  return gradient.permute(dims);
 }
 
 }  // namespace
@@ -244,7 +259,11 @@ bool BucketHook::step(const Scale& scale) {
   std::promise<bool> promise;
   bool committed = false;
   try {
-    runner_->announce(gradients_of(parameters_, gradients, {}),
+    Tensors in_order;
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      in_order.push_back(in_order_of(parameters_[i], gradients[i]));
+    }
+    runner_->announce(gradients_of(parameters_, in_order, {}),
                       [&](const SyncRunner::Outcome& outcome) {
                         if (outcome.error != nullptr) {
                           promise.set_exception(outcome.error);

@@ -59,12 +59,10 @@ at::Tensor as_it_lies(const at::Tensor& t) {
   return (t.dim() == 4 ? t.permute({0, 2, 3, 1}) : t).reshape({-1});
 }
 
-// As buckets have elements, and what is kept of what they brought.
-at::Tensor flat(const std::vector<at::Tensor>& tensors, bool as_they_lie) {
+// As buckets have elements, and as they are kept.
+at::Tensor flat(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> parts;
-  for (const at::Tensor& t : tensors) {
-    parts.push_back(as_they_lie ? as_it_lies(t) : t.reshape({-1}));
-  }
+  for (const at::Tensor& t : tensors) parts.push_back(as_it_lies(t));
   return at::cat(parts).to(at::kDouble);
 }
 
@@ -160,9 +158,7 @@ struct Seen {
 
 using Step = std::function<void(BucketHook&, Model&)>;
 
-// `buckets`: bring them.
 struct Job {
-  bool buckets;
   double scale;
   Step step;
 };
@@ -207,7 +203,7 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
         seen[r].made = hook.recover() || seen[r].made;
         seen[r].as_it_was = seen[r].made || dense.equal(model.brought[1]);
         if (seen[r].made) {
-          seen[r].mean = flat(model.gradients(), job.buckets) / job.scale;
+          seen[r].mean = flat(model.gradients()) / job.scale;
         }
         auto state = hook.runner().save();
         seen[r].residual =
@@ -217,7 +213,7 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
                 .to(at::kDouble);
         model.bring();
         ASSERT_TRUE(hook.step(at::full({}, job.scale)));
-        seen[r].next = flat(model.gradients(), false);
+        seen[r].next = flat(model.gradients());
         seen[r].steps = hook.runner().steps();
       } catch (const std::exception& e) {
         ADD_FAILURE() << "rank " << r << ": " << e.what();
@@ -239,7 +235,7 @@ void check(const std::vector<Seen>& seen, const Job& job) {
     EXPECT_TRUE(seen[r].as_it_was);
     EXPECT_TRUE(seen[r].next.equal(seen[0].next));
     kept += seen[r].residual;
-    there += flat(Model(r).brought, job.buckets) / job.scale;
+    there += flat(Model(r).brought) / job.scale;
   }
   if (testing::Test::HasFailure()) return;
   if (seen[0].made) {
@@ -305,7 +301,7 @@ void bring_buckets(BucketHook& hook, Model& model, bool views, double scale) {
 
 TEST(BucketHook, AStepOfAllGradientsSurvivesEveryLostMessage) {
   for (const double scale : {1.0, 1024.0}) {
-    check_all({false, scale, [&](BucketHook& hook, Model& model) {
+    check_all({scale, [&](BucketHook& hook, Model& model) {
                  for (std::size_t i = 0; i < model.parameters.size(); ++i) {
                    ASSERT_TRUE(
                        model.parameters[i].grad().equal(model.brought[i]));
@@ -316,13 +312,13 @@ TEST(BucketHook, AStepOfAllGradientsSurvivesEveryLostMessage) {
 }
 
 TEST(BucketHook, BucketsOfCopiesSurviveEveryLostMessage) {
-  check_all({true, 1024.0, [](BucketHook& hook, Model& model) {
+  check_all({1024.0, [](BucketHook& hook, Model& model) {
                bring_buckets(hook, model, false, 1024.0);
              }});
 }
 
 TEST(BucketHook, BucketsThatGradientsAreInSurviveEveryLostMessage) {
-  check_all({true, 1024.0, [](BucketHook& hook, Model& model) {
+  check_all({1024.0, [](BucketHook& hook, Model& model) {
                bring_buckets(hook, model, true, 1024.0);
              }});
 }
