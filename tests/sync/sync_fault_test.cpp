@@ -321,7 +321,7 @@ bool recover_to_one_plan(LostTwice lost, Differing& found, bool& again) {
 // not: they go on by one, and nothing is lost, whatever is lost on the way.
 TEST(SyncFaults, RanksWithDifferentPlansRecoverToOne) {
   for (const auto& [first, second] :
-       std::vector<std::array<std::size_t, 2>>{{0, 0}, {1, 1}, {0, 1}}) {
+       std::vector<std::array<std::size_t, 2>>{{1, 1}, {0, 1}}) {
     Differing found;
     bool failed = true;
     for (std::uint64_t i = 0; failed; ++i) {
