@@ -130,17 +130,6 @@ std::vector<SyncRunner::Gradient> BucketHook::gradients_of(
   return out;
 }
 
-// As parameters lie: a bucket gives them as if all were contiguous, but has the
-// elements in the order of their memory.
-BucketHook::Tensors BucketHook::gradients_in(const c10d::GradBucket& bucket) {
-  Tensors out = bucket.getGradients();
-  const Tensors parameters = bucket.getParameters();
-  for (std::size_t i = 0; i < out.size(); ++i) {
-    out[i] = out[i].as_strided(parameters[i].sizes(), parameters[i].strides());
-  }
-  return out;
-}
-
 BucketHook::Future BucketHook::announce(c10d::GradBucket& bucket,
                                         const c10::IValue& value,
                                         const Scale& scale, const Ways& ways) {
@@ -158,11 +147,11 @@ BucketHook::Future BucketHook::announce(c10d::GradBucket& bucket,
   const auto owner =
       ways.scratch ? std::make_shared<const c10::Storage>(buffer.storage())
                    : nullptr;
-  Brought brought = {bucket.getParameters(), gradients_in(bucket), scale,
+  Brought brought = {bucket.getParameters(), bucket.getGradients(), scale,
                      ways.drops_unused};
   try {
     runner_->announce(
-        gradients_of(brought.parameters, bucket.getGradients(), owner),
+        gradients_of(brought.parameters, brought.gradients, owner),
         to(future, value, buffer, brought));
   } catch (...) {
     brought.scale_back();
@@ -181,7 +170,7 @@ SyncRunner::Done BucketHook::to(const Future& future, const c10::IValue& value,
   return [this, future, value, buffer,
           brought = std::move(brought)](const SyncRunner::Outcome& outcome) {
     if (outcome.error != nullptr) {
-      keep(outcome.error, brought);
+      keep(outcome.error, brought.as_it_lies());
       future->setError(translate_error(outcome.error));
       return;
     }
@@ -199,6 +188,17 @@ void BucketHook::keep(const std::exception_ptr& error, Brought brought) {
   } catch (const std::exception&) {
     brought.scale_back();
   }
+}
+
+// A bucket gives gradients as if all parameters were contiguous, but has their
+// elements in the order of their memory.
+BucketHook::Brought BucketHook::Brought::as_it_lies() const {
+  Brought out = *this;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const at::Tensor& p = parameters[i];
+    out.gradients[i] = gradients[i].as_strided(p.sizes(), p.strides());
+  }
+  return out;
 }
 
 void BucketHook::Brought::scale_back() {
@@ -224,7 +224,7 @@ void BucketHook::hand_over_behind(const Brought& brought, bool first,
                                   bool last) {
   // What is left of a backward pass that did not come to its end.
   if (first) unused_.clear();
-  unused_.push_back(brought);
+  unused_.push_back(brought.as_it_lies());
   if (!last) return;
   const auto hand_over = [all = std::exchange(unused_, {})] {
     const at::NoGradGuard guard;

@@ -60,6 +60,8 @@ class BucketHook {
     Tensors gradients;
     Scale scale;
     bool drops_unused = false;
+    // Of a bucket, with gradients as their parameters lie.
+    Brought as_it_lies() const;
     void scale_back();
     void hand_over(std::size_t i) const;
   };
@@ -67,7 +69,6 @@ class BucketHook {
   std::vector<SyncRunner::Gradient> gradients_of(
       const Tensors& parameters, const Tensors& gradients,
       const MemoryOwner& scratch) const;
-  static Tensors gradients_in(const c10d::GradBucket& bucket);
   Tensors own_gradients();
   // What comes of a step that brought this.
   SyncRunner::Done to(const Future& future, const c10::IValue& value,
