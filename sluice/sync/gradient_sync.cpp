@@ -2,7 +2,6 @@
 
 #include <array>
 #include <condition_variable>
-#include <cstring>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -13,6 +12,7 @@
 #include "sluice/collective/vote.h"
 #include "sluice/core/ensure.h"
 #include "sluice/sync/bucket_set.h"
+#include "sluice/sync/even_plans.h"
 
 namespace sluice {
 namespace {
@@ -249,41 +249,16 @@ class GradientSync::Impl {
     return measure_network(comm_, step);
   }
 
-  // What goes in front of a plan where ranks even theirs.
-  struct Evened {
-    Network network;          // less than 0: none
-    std::uint64_t times = 0;  // that they did
-  };
-
-  // An error may have met some ranks before a change of plans and others behind
-  // it. All go on as the first one then, with buckets that have learned
-  // nothing, as those that changed have none other. It counts how often, since
-  // an error may meet that as well.
+  // With buckets that have learned nothing, as those of ranks that changed have
+  // none other.
   void even_plans() {
-    const Evened ours = {options_.network.value_or(Network{-1, -1}), evened_};
-    const std::string text = to_json(options_.plan, buckets_.names());
-    Frame mine = comm_.make_frame(sizeof(ours) + text.size());
-    std::memcpy(mine.payload().data(), &ours, sizeof(ours));
-    std::memcpy(mine.payload().data() + sizeof(ours), text.data(), text.size());
-    if (rank_that_differs(comm_, "recover", Communicator::between_steps(1),
-                          mine.payload()) == comm_.rank()) {
-      return;
-    }
-    comm_.begin("recover", Communicator::between_steps(2));
-    const Frame first = broadcast(comm_, 0, 0, std::move(mine));
-    const std::span<const std::byte> bytes = first.payload();
-    Evened theirs;
-    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    const auto json = bytes.subspan(sizeof(theirs));
-    Plan plan = plan_from_json(
-        {reinterpret_cast<const char*>(json.data()), json.size()},
-        buckets_.names());
-    take_anew(plan);
-    evened_ = theirs.times + 1;
-    options_.plan = std::move(plan);
-    options_.network.reset();
-    if (theirs.network.alpha >= 0) options_.network = theirs.network;
-    network_ = options_.network;
+    auto given = plan_to_even({options_.plan, options_.network, evened_},
+                              buckets_.names(), comm_);
+    if (!given) return;
+    take_anew(given->plan);
+    evened_ = given->times;
+    options_.plan = std::move(given->plan);
+    options_.network = network_ = given->network;
     heard_.totals.clear();
   }
 
