@@ -20,10 +20,12 @@ struct FrameHeader {
   std::uint32_t magic = kMagic;
   std::uint32_t epoch = 0;
   std::uint64_t step = 0;
-  std::uint32_t phase = 0;
-  std::uint32_t kind = 0;
-  std::uint64_t suspect = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t part = 0;
+  std::uint32_t operation = 0;  // see number_of()
+  std::uint32_t phase : 30 = 0;
+  std::uint32_t kind : 2 = 0;
+  std::uint32_t suspect = 0;
   std::uint32_t checksum = 0;  // of header and payload, with this field 0
   std::uint32_t waited_ms = 0;
 };
@@ -43,6 +45,26 @@ constexpr Engine::Clock::duration kShortNap = std::chrono::microseconds(50);
 constexpr Engine::Clock::duration kLongNap = std::chrono::milliseconds(10);
 // Of other ranks' frames that come while a rank listens.
 constexpr std::size_t kHeardAhead = 8;
+// The numbers of calls between steps end here.
+constexpr std::uint64_t kBetween = 7;
+constexpr std::uint32_t kLastPhase = (1U << 30) - 1;
+
+// Stands for the name of an operation in a header: FNV-1a of its characters.
+std::uint32_t number_of(std::string_view operation) {
+  std::uint32_t hash = 0x811c9dc5;
+  for (const char c : operation) {
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x01000193;
+  }
+  return hash;
+}
+
+// Headers name ranks by 32 bits, and nobody by all of them.
+std::uint32_t narrow(std::size_t suspect) {
+  return static_cast<std::uint32_t>(suspect);
+}
+std::size_t widen(std::uint32_t suspect) {
+  return suspect == narrow(Complaint::kNobody) ? Complaint::kNobody : suspect;
+}
 
 std::uint32_t checksum_of(FrameHeader header,
                           std::span<const std::byte> payload) {
@@ -60,6 +82,10 @@ FrameHeader header_of(const Frame& frame) {
     std::memcpy(&header, frame.bytes().data(), sizeof(header));
   }
   return header;
+}
+
+CallId call_of(const FrameHeader& header) {
+  return {header.operation, header.part, header.step};
 }
 
 // A frame as it was sent: whole, ours and undamaged.
@@ -97,18 +123,22 @@ Communicator::Group::Group(Communicator& comm,
 void Communicator::begin(std::string_view operation, std::uint64_t step) {
   if (failure_.has_value()) throw CommError(*failure_);
   operation_ = operation;
-  step_ = step;
+  call_ = {number_of(operation), 0, step};
+  if (step < between_steps(kBetween)) {
+    call_.step = step / parts_;
+    if (parts_ > 1) call_.part = static_cast<std::uint32_t>(step % parts_) + 1;
+  }
   began_ = now();
   deadline_ = began_ + timeout_;
   paused_ = {};
 }
 
-// As people count it.
-std::string Communicator::place(std::uint64_t step) const {
-  if (step == kLastStep) return "the last step";
-  if (step >= between_steps(7)) return "a call between steps";
-  std::string text = concat("step ", step / parts_ + first_step_);
-  if (parts_ > 1) text += concat(" bucket ", step % parts_);
+// Counts steps as the user does.
+std::string Communicator::place(const CallId& call) const {
+  if (call.step == kLastStep) return "the last step";
+  if (call.step >= between_steps(kBetween)) return "a call between steps";
+  std::string text = concat("step ", step_name(call.step));
+  if (call.part > 0) text += concat(" bucket ", call.part - 1);
   return text;
 }
 
@@ -116,10 +146,12 @@ void Communicator::seal(Frame& frame, std::uint32_t phase, Kind kind,
                         const Complaint& about) {
   FrameHeader header;
   header.epoch = epoch_;
-  header.step = step_;
-  header.phase = phase;
-  header.kind = static_cast<std::uint32_t>(kind);
-  header.suspect = about.about;
+  header.step = call_.step;
+  header.part = call_.part;
+  header.operation = call_.operation;
+  header.phase = phase & kLastPhase;
+  header.kind = static_cast<std::uint32_t>(kind) & 3U;
+  header.suspect = narrow(about.about);
   header.waited_ms = about.waited_ms;
   header.bytes = frame.payload().size();
   header.checksum = checksum_of(header, frame.payload());
@@ -136,10 +168,10 @@ void Communicator::post(std::size_t peer, const Frame& frame) {
 void Communicator::send(std::size_t peer, std::uint32_t phase, Frame& frame) {
   if (!frame.sealed()) seal(frame, phase, Kind::kData, {});
   const FrameHeader header = header_of(frame);
-  expect(
-      header.epoch == epoch_ && header.step == step_ && header.phase == phase,
-      "[", operation_, "] a frame of phase ", header.phase,
-      " must not be sent again in phase ", phase, "; copy it");
+  expect(header.epoch == epoch_ && call_of(header) == call_ &&
+             header.phase == phase,
+         "[", operation_, "] a frame of phase ", +header.phase,
+         " must not be sent again in phase ", phase, "; copy it");
   post(in_world(peer), frame);
 }
 
@@ -163,7 +195,7 @@ bool Communicator::take_news(std::size_t peer, const Frame& frame) {
     last_word_ = frame;
     last_speaker_ = peer;
   } else {
-    complaints_.push_back({peer, header.suspect, header.waited_ms});
+    complaints_.push_back({peer, widen(header.suspect), header.waited_ms});
   }
   return true;
 }
@@ -215,7 +247,7 @@ void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
   if (wait_note().wanted()) {
     wait_note().set(concat("[", operation_, "] rank ", self(),
                            " was told to stop (SIGTERM) while it waited for ",
-                           "rank ", peer, " in ", place(step_), " phase ",
+                           "rank ", peer, " in ", place(call_), " phase ",
                            phase, "\n"));
   }
   looked_ = now();
@@ -245,15 +277,18 @@ Frame Communicator::receive_frame(std::size_t member, std::uint32_t phase) {
     early_[peer] = true;
     // It may have said why.
     if (!last_word_.empty()) give_up_on(peer, "");
-    fail(peer, concat("[", operation_, "] rank ", self(), " in ", place(step_),
+    fail(peer, concat("[", operation_, "] rank ", self(), " in ", place(call_),
                       ": rank ", peer, " has started over with epoch ",
                       header.epoch, "; rebuild() to follow it"));
   }
-  if (header.step != step_ || header.phase != phase) {
-    refuse(peer,
-           concat(place(header.step), " phase ", header.phase, " where ",
-                  place(step_), " phase ", phase,
-                  " was due; do all ranks run the same program and plan?"));
+  const CallId call = call_of(header);
+  if (call != call_ || header.phase != phase) {
+    const bool other = call.operation != call_.operation;
+    refuse(
+        peer,
+        concat(other ? "a message of another operation in " : "", place(call),
+               " phase ", +header.phase, " where ", place(call_), " phase ",
+               phase, " was due; do all ranks run the same program and plan?"));
   }
   // Ranks that are threads share frames, so that it is not written to twice.
   if (!frame.sealed()) frame.seal(true);
@@ -303,7 +338,7 @@ void Communicator::wait_until(const std::function<bool()>& done,
         concat("[", operation_, "] rank ", self(),
                " was told to stop (SIGTERM) while it waited for all "
                "others in ",
-               place(step_), where, "\n"));
+               place(call_), where, "\n"));
   }
   const auto start = now();
   looked_ = start;
@@ -362,7 +397,7 @@ void Communicator::reject(std::size_t peer, const std::string& why) {
 void Communicator::refuse(std::size_t peer, const std::string& why) {
   const std::string what =
       concat("[", operation_, "] rank ", self(), " got from rank ", peer,
-             " in ", place(step_), ": ", why);
+             " in ", place(call_), ": ", why);
   tell_others(Kind::kAbort, {self(), peer}, what);
   fail(peer, what);
 }
@@ -442,9 +477,9 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
   if (!last_word_.empty()) {
     const FrameHeader header = header_of(last_word_);
     const auto why = last_word_.payload();
-    fail(header.suspect,
+    fail(widen(header.suspect),
          concat("[", operation_, "] rank ", last_speaker_, " gave up in ",
-                place(header.step), ": ",
+                place(call_of(header)), ": ",
                 std::string_view(reinterpret_cast<const char*>(why.data()),
                                  why.size())));
   }
@@ -470,7 +505,7 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
   fail(verdict.suspect,
        concat("[", operation_, "] rank ", self(), " waited ",
               static_cast<double>(ms(waited)) / 1e3, " s for ", whom, " in ",
-              place(step_), where, "; rank ", verdict.suspect,
+              place(call_), where, "; rank ", verdict.suspect,
               verdict.answers
                   ? " was paused or slow, and answers again: was it stopped "
                     "(SIGSTOP), its machine overloaded, or the timeout short?"

@@ -36,12 +36,22 @@ struct Traffic {
   std::uint64_t messages_sent = 0;
 };
 
+// Names a call in the headers of its frames.
+struct CallId {
+  std::uint32_t operation = 0;  // a number made of the operation's name
+  std::uint32_t part = 0;       // of the step, counted from 1; 0: all of it
+  std::uint64_t step = 0;
+
+  friend bool operator==(const CallId&, const CallId&) = default;
+};
+
 // Ranks that exchange bytes. Knows nothing of gradients.
 //
 // A call (say one sparse all-reduce) starts with begin(), which sets one
 // absolute deadline for all of its waits. Messages of a pair of ranks arrive in
-// order and carry epoch, step and phase: a peer that runs another step or
-// another order of phases is found out and named. After an error the
+// order and carry epoch, operation, step, part and phase. A peer that runs
+// another operation, another step or another order of phases is found out and
+// named. After an error the
 // communicator stays failed until it is rebuilt. Used by one thread.
 class Communicator {
  public:
@@ -94,11 +104,16 @@ class Communicator {
 
   // Starts a call; throws CommError if the communicator has failed.
   void begin(std::string_view operation, std::uint64_t step);
-  // From now on `parts` calls that begin() counts one after another are a step
-  // to people, whose first is `first`: errors name it that way.
+  // Splits the step of each later begin() into a step and one of its `parts`,
+  // as headers and errors name them. Errors add `first` to the step.
   void count_steps(std::uint64_t parts, std::uint64_t first) {
-    parts_ = parts;
+    parts_ = parts > 0 ? parts : 1;
     first_step_ = first;
+  }
+
+  // A step as errors name it.
+  std::uint64_t step_name(std::uint64_t step) const {
+    return step + first_step_;
   }
 
   // Room for a payload of so many bytes, to be filled in place; resize() cuts
@@ -197,7 +212,7 @@ class Communicator {
   void seal(Frame& frame, std::uint32_t phase, Kind kind,
             const Complaint& about);
   void post(std::size_t peer, const Frame& frame);
-  std::string place(std::uint64_t step) const;
+  std::string place(const CallId& call) const;
 
   void end_native_sum(Engine::Native done, std::size_t values);
 
@@ -206,7 +221,7 @@ class Communicator {
   std::size_t place_ = 0;                 // of this rank among them
   Clock::duration timeout_ = std::chrono::seconds(60);
   std::string operation_ = "idle";
-  std::uint64_t step_ = 0;
+  CallId call_;
   std::uint64_t parts_ = 1;
   std::uint64_t first_step_ = 0;
   std::uint32_t epoch_ = 0;
