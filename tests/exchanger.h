@@ -142,12 +142,20 @@ class Exchanger {
   std::uint64_t n_ = 0;
 };
 
-// A vote that carries one count; what it came to over all ranks.
+// Holds a vote that carries one count; returns its result over all ranks.
+inline VoteResult vote_on(Communicator& comm, std::uint64_t step, bool yes,
+                          Standing& standing, std::uint64_t count = 0) {
+  VoteResult result;
+  vote(comm, step, yes ? Ballot::kYes : Ballot::kNo, {&count, 1}, standing,
+       result);
+  return result;
+}
+
+// The same of ranks that vote on nothing else.
 inline VoteResult vote_on(Communicator& comm, std::uint64_t step, bool yes,
                           std::uint64_t count = 0) {
-  VoteResult result;
-  vote(comm, step, yes ? Ballot::kYes : Ballot::kNo, {&count, 1}, result);
-  return result;
+  Standing standing;
+  return vote_on(comm, step, yes, standing, count);
 }
 
 }  // namespace sluice::testing

@@ -163,10 +163,13 @@ class GradientSync:
         return tensor.clone() if tensor is not None else torch.tensor(self._scaler.get_scale())
 
     def recover(self) -> bool:
-        """After a CommError, on all ranks: goes on where they can.
+        """Brings all ranks back to the same step after a CommError.
 
-        True if the step that failed has been committed after all: its gradients
-        are then the mean. Raises CommError if a rank is still lost.
+        All ranks must call it. Returns True if the other ranks have committed
+        the step that failed here: its gradients are the mean now. If they have
+        skipped that step, stats()["recovered"] is "skipped" and the gradients
+        are NaN, as on the other ranks. Otherwise no rank has made the step.
+        Raises CommError if a rank is still lost.
         """
         return self.live.recover()
 

@@ -282,13 +282,18 @@ bool BucketHook::step(const Scale& scale) {
 
 bool BucketHook::recover() {
   const at::NoGradGuard guard;
-  const bool committed = runner_->recover();
+  const Recovered what = runner_->recover();
   for (Brought& b : failed_) {
     b.scale_back();
-    if (!committed) continue;
+    // The ranks that heard that the step is skipped have NaN in all gradients.
+    if (what == Recovered::kSkipped) {
+      for (const at::Tensor& g : b.gradients) settle_values(g, false, {});
+    } else if (what != Recovered::kCommitted) {
+      continue;
+    }
     for (std::size_t i = 0; i < b.parameters.size(); ++i) b.hand_over(i);
   }
-  return !std::exchange(failed_, {}).empty() && committed;
+  return !std::exchange(failed_, {}).empty() && what == Recovered::kCommitted;
 }
 
 }  // namespace sluice

@@ -45,8 +45,10 @@ class BucketHook {
   // The same with the gradients of all parameters, which are zeros where there
   // are none; returns when they are the mean. True unless the step was skipped.
   bool step(const Scale& scale);
-  // See SyncRunner::recover(). True if a step failed here that was made after
-  // all: its gradients are the mean. Else those that are not in the residual
+  // See SyncRunner::recover(). Returns true if a step failed here that the
+  // other ranks have committed: its gradients are the mean now. If they have
+  // skipped that step, its gradients are NaN now, as on the other ranks. Else
+  // all ranks have rolled it back, and gradients that are not in the residual
   // are what they were.
   bool recover();
 

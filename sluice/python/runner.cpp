@@ -1,10 +1,10 @@
 #include "sluice/python/runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "sluice/collective/patterns.h"
 #include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/ensure.h"
 #include "sluice/run/ranks.h"
@@ -67,18 +67,28 @@ Json to_json(const SyncReport& r) {
           {"exchange_seconds", r.exchange_seconds}};
 }
 
-// The largest of what the ranks bring.
-std::uint64_t largest(Communicator& comm, std::uint64_t mine) {
-  constexpr auto kStep = Communicator::between_steps(3);
-  const auto all = gather_at_first(comm, "recover", kStep,
-                                   std::as_bytes(std::span(&mine, 1)));
-  for (const Bytes& bytes : all) {
-    std::uint64_t theirs = 0;
-    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    mine = std::max(mine, theirs);
+const char* word_for(Recovered what) {
+  switch (what) {
+    case Recovered::kCommitted:
+      return "committed";
+    case Recovered::kSkipped:
+      return "skipped";
+    case Recovered::kFailed:
+      return "failed";
+    case Recovered::kNoStep:
+      break;
   }
-  return std::stoull(
-      broadcast_first(comm, "recover", kStep, std::to_string(mine)));
+  return "";
+}
+
+// A call of all ranks, who must have done the same number of steps.
+void compare_steps(Communicator& comm, std::uint64_t mine) {
+  const std::size_t other =
+      rank_that_differs(comm, "recover", Communicator::between_steps(3),
+                        std::as_bytes(std::span(&mine, 1)));
+  ensure(other == comm.rank(), "[sync] rank ", comm.rank(), " has done ", mine,
+         " steps after recover(), but rank ", other,
+         " another number; load the same state on all ranks");
 }
 
 }  // namespace
@@ -304,7 +314,7 @@ void SyncRunner::count(const SyncReport& report) {
   add(total_, report);
 }
 
-bool SyncRunner::recover() {
+Recovered SyncRunner::recover() {
   std::unique_lock lock(mutex_);
   wait_for_end(lock);
   changed_.wait(lock, [&] { return !telling_; });
@@ -312,20 +322,26 @@ bool SyncRunner::recover() {
     give_up(lock, concat("[sync] rank ", comm_.rank(), " gave up step ",
                          step_ + 1, " to recover"));
   }
-  const bool committed = sync_->recover();
-  // Who heard of a vote has counted its step. Nothing is counted before all is
-  // well, as all this may fail and be done again.
-  const bool counts = committed && !counted_;
-  const std::uint64_t step = largest(comm_, counts ? step_ + 1 : step_);
+  const Recovered now = sync_->recover();
+  if (now != Recovered::kNoStep) recovering_ = now;
+  const Recovered what = recovering_;
+  const bool committed = what == Recovered::kCommitted;
+  // A rank that heard the decision has counted the step. This rank counts
+  // nothing before the rest of the recovery has succeeded, since all of it may
+  // fail and be repeated.
+  const bool counts = (committed || what == Recovered::kSkipped) && !counted_;
+  const std::uint64_t step = counts ? step_ + 1 : step_;
+  compare_steps(comm_, step);
   plan_->recover(step);
   step_ = step;
   if (counts) {
-    ++committed_;
-    last_.committed = true;
+    ++(committed ? committed_ : skipped_);
+    last_.committed = committed;
   }
   counted_ = true;
+  recovered_ = std::exchange(recovering_, Recovered::kNoStep);
   failure_.clear();
-  return committed;
+  return what;
 }
 
 GradientSync::State SyncRunner::save() const {
@@ -359,6 +375,7 @@ std::string SyncRunner::stats() const {
                {"committed", committed_},
                {"skipped", skipped_},
                {"last_committed", last_.committed},
+               {"recovered", word_for(recovered_)},
                {"memory_bytes", memory_bytes_},
                {"plan",
                 {{"name", sync_->plan().name},

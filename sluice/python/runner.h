@@ -62,7 +62,7 @@ class SyncRunner {
   // After a step that failed, on all ranks: see GradientSync::recover(). First
   // waits until all who brought its gradients have been told. Not to be called
   // by them.
-  bool recover();
+  Recovered recover();
 
   GradientSync::State save() const;
   // As of so many steps.
@@ -133,6 +133,9 @@ class SyncRunner {
   std::string failure_;  // of the last step, until recover()
   SyncReport last_;
   SyncReport total_;
+  Recovered recovered_ = Recovered::kNoStep;  // by the last recover()
+  // What a recover() has found out that then failed.
+  Recovered recovering_ = Recovered::kNoStep;
   std::uint64_t committed_ = 0;
   std::uint64_t skipped_ = 0;
   std::size_t memory_bytes_ = 0;  // behind the last step

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "sluice/collective/auto.h"
 #include "sluice/collective/patterns.h"
@@ -57,8 +58,12 @@ class GradientSync::Impl {
              std::uint64_t note) {
     const std::lock_guard lock(mutex_);
     expect(!open_, "[sync] begin() before finish() of the last step");
-    expect(!in_doubt_,
-           "[sync] begin() while the last step is in doubt; recover() first");
+    expect(!standing_.open, "[sync] begin() while the outcome of step ",
+           standing_.open ? standing_.open->step + options_.first_step : 0,
+           " is unknown; call recover() on all ranks first");
+    standing_.open = {step, Ballot::kNone};
+    recovered_ = Recovered::kNoStep;
+    next_step_ = step;
     step_ = {step, options_.total_steps, 0, options_.seed};
     densities_ = densities;
     note_ = note;
@@ -125,34 +130,39 @@ class GradientSync::Impl {
     open_ = false;
   }
 
-  bool recover() {
+  Recovered recover() {
     if (!in_doubt_) forget_step();
     comm_.rebuild();
-    heard_.totals.resize(buckets_.size() + 1, 0);
-    const VoteResult result =
-        settle(comm_, {report_.committed ? step_.step + 1 : step_.step,
-                       in_doubt_, heard_.totals});
+    comm_.count_steps(1, options_.first_step);
+    const bool had_open = standing_.open.has_value();
+    const Settled settled = settle(comm_, standing_);
+    comm_.count_steps(1, 0);
+    // Kept for the next call if the rest of this one fails: the ranks have
+    // settled the step and do not do so again.
+    if (had_open) recovered_ = recovered_by(settled.decision);
+    if (recovered_ != Recovered::kNoStep) {
+      next_step_ = step_.step + (recovered_ == Recovered::kFailed ? 0 : 1);
+    }
+    if (settled.next_step) next_step_ = *settled.next_step;
     if (options_.link != nullptr) options_.link->rebuild();
     if (in_doubt_) {
-      const bool commit = result.decision == Decision::kCommit;
-      if (commit) heard_.totals = result.totals;
       in_doubt_ = false;
-      finish_buckets(commit);
+      finish_buckets(recovered_ == Recovered::kCommitted);
     }
     even_plans();
-    // Who was in doubt about a step may not have begun the next, which the
-    // others have rolled back: all must know that memories may be anywhere.
+    // A rank that was in doubt about a step may not have begun the next one,
+    // which the others have rolled back. All ranks must know that the memories
+    // of a node may be on any of its ranks.
     if (buckets_.machines() != nullptr) buckets_.inherit_residuals();
-    return report_.committed;
+    return std::exchange(recovered_, Recovered::kNoStep);
   }
 
   void replan(const Plan& plan, const std::optional<Network>& network,
               std::optional<std::uint64_t> step) {
     expect(!open_ && !in_doubt_, "[sync] replan() belongs between two steps");
-    compare_plans(plan, step.value_or(step_.step + (round_ > 0 ? 1 : 0)));
+    compare_plans(plan, step.value_or(next_step_));
     const Machines* before = buckets_.machines();
     take(plan);
-    heard_.totals.clear();
     // What leaders have measured, others do not know.
     if (buckets_.machines() != before) network_ = options_.network;
     options_.plan = plan;
@@ -175,12 +185,18 @@ class GradientSync::Impl {
   const Plan& plan() const { return options_.plan; }
 
  private:
-  // Those of a hierarchical plan.
+  static Recovered recovered_by(Decision decision) {
+    if (decision == Decision::kCommitted) return Recovered::kCommitted;
+    return decision == Decision::kRolledBack ? Recovered::kSkipped
+                                             : Recovered::kFailed;
+  }
+
   // With the sums that were started, which must not outlive what they go by.
   void forget_step() {
     for (std::size_t b = 0; b < buckets_.size(); ++b) buckets_[b].reset();
   }
 
+  // Those of a hierarchical plan.
   std::unique_ptr<const Machines> find_machines() {
     return std::make_unique<const Machines>(options_.machine_of.empty()
                                                 ? gather_machines(comm_)
@@ -259,7 +275,6 @@ class GradientSync::Impl {
     evened_ = given->times;
     options_.plan = std::move(given->plan);
     options_.network = network_ = given->network;
-    heard_.totals.clear();
   }
 
   // All ranks must change to the same plan before the same step.
@@ -326,7 +341,6 @@ class GradientSync::Impl {
 
   void exchange_all() {
     comm_.reset_traffic();
-    voted_ = false;
     try {
       if (!exchange_buckets()) return;
       count();
@@ -336,12 +350,13 @@ class GradientSync::Impl {
       abort_link();
       start_no_more();
       if (!wait_for_selector()) return;
-      in_doubt_ = voted_;
-      if (!voted_) {
-        finish_buckets(false);
-        throw;
-      }
-      throw CommError(concat(e.what(), "; others may have committed the step"),
+      const Ballot ballot =
+          standing_.open ? standing_.open->ballot : Ballot::kNone;
+      in_doubt_ = ballot == Ballot::kYes;
+      if (!in_doubt_) finish_buckets(false);
+      if (ballot == Ballot::kNone) throw;
+      throw CommError(concat(e.what(), "; other ranks may have ",
+                             in_doubt_ ? "committed" : "skipped", " the step"),
                       e.rank(), e.suspect());
     }
   }
@@ -413,7 +428,8 @@ class GradientSync::Impl {
     exchanging_ = b;
     const std::uint64_t step = step_of(b);
     if (Network* network = buckets_[b].unknown_network()) {
-      if (!network_) network_ = measure(step);
+      comm_.count_steps(1, options_.first_step);
+      if (!network_) network_ = measure(step_.step);
       *network = *network_;
     }
     comm_.count_steps(buckets_.size(), options_.first_step);
@@ -447,16 +463,14 @@ class GradientSync::Impl {
                                     step_.step + options_.first_step);
       }
     }
-    voted_ = ballot == Ballot::kYes;
     comm_.count_steps(1, options_.first_step);
-    vote(comm_, step_.step, ballot, counts_, result_, reason);
+    vote(comm_, step_.step, ballot, counts_, standing_, result_, reason);
+    next_step_ = step_.step + 1;
     report_.notes = result_.totals.back();
     report_.traffic = comm_.traffic();
-    const bool commit = result_.decision == Decision::kCommit;
-    if (commit) std::swap(heard_, result_);
-    finish_buckets(commit);
-    ensure(commit || result_.decision != Decision::kStop, "[sync] rank ",
-           result_.stopper, " stopped the job: ", result_.reason);
+    finish_buckets(result_.decision == Decision::kCommitted);
+    ensure(!result_.stops, "[sync] rank ", result_.stopper,
+           " stopped the job: ", result_.reason);
   }
 
   // What it has staged must not change under a roll-back. False if the sync
@@ -472,7 +486,7 @@ class GradientSync::Impl {
         continue;
       }
       const auto start = Steady::now();
-      buckets_[b].commit(context_, heard_.totals[b]);
+      buckets_[b].commit(context_, standing_.totals[b]);
       if (buckets_[b].applies_early()) continue;
       record("apply", b, start);
       tell_applied(b);
@@ -541,15 +555,16 @@ class GradientSync::Impl {
   bool stopping_ = false;
   bool failed_ = false;                  // one of the threads has
   std::optional<std::string> given_up_;  // and why
-  bool voted_ = false;                   // for the step
-  bool in_doubt_ = false;
+  bool in_doubt_ = false;  // voted to commit, and heard no decision
+  Standing standing_;
+  Recovered recovered_ = Recovered::kNoStep;
+  std::uint64_t next_step_ = 0;  // that begin() is to be called with
   std::exception_ptr error_;
   StepInfo step_;
   Densities densities_;
   SyncReport report_;
   std::vector<std::uint64_t> counts_;  // per bucket, and of the notes
   VoteResult result_;
-  VoteResult heard_;                // of the last step that was committed
   std::optional<Network> network_;  // once known, for all buckets
   std::size_t exchanging_ = 0;
   std::uint64_t note_ = 0;
@@ -577,7 +592,7 @@ void GradientSync::ready(std::size_t tensor, const TensorView& gradient,
 }
 SyncReport GradientSync::finish() { return impl_->finish(); }
 void GradientSync::give_up(const std::string& why) { impl_->give_up(why); }
-bool GradientSync::recover() { return impl_->recover(); }
+Recovered GradientSync::recover() { return impl_->recover(); }
 void GradientSync::replan(const Plan& plan,
                           const std::optional<Network>& network,
                           std::optional<std::uint64_t> step) {

@@ -64,6 +64,14 @@ struct SyncReport {
   double exchange_seconds = 0;  // in collectives
 };
 
+// What recover() has found out about the step that this rank had begun.
+enum class Recovered : std::uint8_t {
+  kNoStep,     // none was open: the error came between two steps
+  kCommitted,  // the gradients are the mean now; go on with the next step
+  kSkipped,    // a rank voted against it: go on with the next step
+  kFailed,     // all ranks have rolled it back: do it again
+};
+
 // Runs a plan on live gradients, beside backward: takes gradients as they
 // become ready and gives averaged ones back. Knows nothing of torch.
 //
@@ -115,11 +123,14 @@ class GradientSync {
   void give_up(const std::string& why);
 
   // After a CommError, on all ranks that go on: rebuilds the communicator and
-  // the link, and ends all doubt about the step that failed. True if it was
-  // committed; the gradients are then the mean. Where some ranks have changed
-  // their plan before the error and others have not, all go on by that of rank
-  // 0, and what rules and collectives have learned is gone.
-  bool recover();
+  // the link, and ends all doubt about the step that failed. Afterwards all
+  // ranks stand before the same step. If some ranks have changed their plan
+  // before the error and others have not, all ranks go on by the plan of rank
+  // 0, and what rules and collectives have learned is gone. Says what became of
+  // a step once. Throws CommError if the network fails again: call it once
+  // more, and it will say so then. Throws std::runtime_error if the
+  // ranks stand where no vote can leave them.
+  Recovered recover();
 
   // Between two steps, on all ranks before the same one: goes on with another
   // plan. Residuals and momenta stay where they are; buckets that are the same

@@ -81,7 +81,7 @@ Training train(const std::string& sparsifier, const std::string& feedback,
                         staged.residuals()});
       EXPECT_TRUE(exchanger.delivery().returned.lists.empty());
       const std::vector<float> update = exchanger.sum(1.0F / float(size));
-      if (vote_on(*ranks[r], step, true).decision == Decision::kCommit) {
+      if (vote_on(*ranks[r], step, true).decision == Decision::kCommitted) {
         rig.commit();
       } else {
         rig.rollback();

@@ -92,7 +92,7 @@ std::vector<std::vector<Record>> run(const Scenario& job) {
       const bool yes = step != job.fails_at || r != 0;
       const VoteResult result =
           vote_on(*ranks[r], step, yes, sent.indices.size());
-      record.committed = result.decision == Decision::kCommit;
+      record.committed = result.decision == Decision::kCommitted;
       record.mean.assign(kSize, 0.0F);
       if (record.committed) {
         record.mean = worker.exchanger.sum(1.0F / float(job.ranks));
@@ -150,21 +150,17 @@ std::vector<Record> run_with_fault(
     rig.step(record.gradient, 0.1, false);
     const auto collective = make_collective(job.collective);
     Standing standing;
-    bool voted = false;
+    standing.open = {0, Ballot::kNone};
     try {
       worker.reduce(*collective, comm, 0);
-      voted = true;
-      vote_on(comm, 0, true);
-      standing.next_step = 1;
+      vote_on(comm, 0, true, standing);
     } catch (const CommError&) {
-      standing.in_doubt = voted;
       if (worker.link != nullptr) worker.link->abort();
     }
     if (messages != nullptr) (*messages)[r] = comm.traffic().messages_sent;
     comm.rebuild();
-    const Decision doubt = settle(comm, standing).decision;
-    record.committed = standing.next_step == 1 ||
-                       (standing.in_doubt && doubt == Decision::kCommit);
+    settle(comm, standing);
+    record.committed = standing.last == Decision::kCommitted;
     if (record.committed) {
       record.mean = worker.exchanger.sum(1.0F / float(job.ranks));
       worker.commit();

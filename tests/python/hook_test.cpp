@@ -150,6 +150,7 @@ struct Seen {
   bool failed_again = false;  // to recover
   bool as_it_was = true;      // what is dense, if the step was not made
   bool made = false;
+  bool skipped = false;
   std::uint64_t steps = 0;
   at::Tensor mean;      // if it was
   at::Tensor residual;  // after recovery
@@ -161,7 +162,11 @@ using Step = std::function<void(BucketHook&, Model&)>;
 struct Job {
   double scale;
   Step step;
+  // Rank 1 has a gradient that is not finite, so that all ranks skip the step.
+  bool bad = false;
 };
+
+constexpr std::int64_t kBadPlace = 7;  // in the first tensor
 
 std::vector<Seen> run(Lost& lost, const Job& job) {
   ManualClock clock;
@@ -173,6 +178,9 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
     threads.emplace_back([&, r] {
       try {
         Model model(r);
+        if (job.bad && r == 1) {
+          model.parameters[0].mutable_grad().view({-1})[kBadPlace] = NAN;
+        }
         // With a plan that recovery has to send.
         BucketHook hook(std::move(engines[r]), model.named(),
                         R"({"sparsifier": "topk", "density": 0.1, "net": "",
@@ -194,14 +202,28 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
         }
         seen[r].made = !seen[r].failed;
         if (r == 0) lost.phase = Lost::kRecovery;
-        try {
+        bool told = false;
+        const auto recover = [&] {
           seen[r].made = hook.recover() || seen[r].made;
+          told = told || hook.runner().stats().find(
+                             R"("recovered":"skipped")") != std::string::npos;
+        };
+        try {
+          recover();
         } catch (const CommError&) {
           seen[r].failed_again = true;
         }
         if (r == 0) lost.phase = Lost::kOver;
-        seen[r].made = hook.recover() || seen[r].made;
-        seen[r].as_it_was = seen[r].made || dense.equal(model.brought[1]);
+        recover();
+        const at::Tensor first = model.parameters[0].grad();
+        seen[r].skipped = first.defined() && first.isnan().all().item<bool>();
+        if (seen[r].skipped) {
+          seen[r].made = false;
+          EXPECT_TRUE(flat(model.gradients()).isnan().all().item<bool>());
+          EXPECT_EQ(told, seen[r].failed);
+        }
+        seen[r].as_it_was =
+            seen[r].made || seen[r].skipped || dense.equal(model.brought[1]);
         if (seen[r].made) {
           seen[r].mean = flat(model.gradients()) / job.scale;
         }
@@ -231,11 +253,14 @@ void check(const std::vector<Seen>& seen, const Job& job) {
   at::Tensor there = at::zeros({830}, at::kDouble);
   for (std::size_t r = 0; r < kRanks; ++r) {
     EXPECT_EQ(seen[r].made, seen[0].made);
-    EXPECT_EQ(seen[r].steps, seen[0].made ? 2U : 1U);
+    EXPECT_EQ(seen[r].skipped, seen[0].skipped);
+    EXPECT_EQ(seen[r].steps, seen[0].made || seen[0].skipped ? 2U : 1U);
     EXPECT_TRUE(seen[r].as_it_was);
     EXPECT_TRUE(seen[r].next.equal(seen[0].next));
     kept += seen[r].residual;
-    there += flat(Model(r).brought) / job.scale;
+    at::Tensor brought = flat(Model(r).brought) / job.scale;
+    if (job.bad && r == 1) brought[kBadPlace] = 0;
+    there += brought;
   }
   if (testing::Test::HasFailure()) return;
   if (seen[0].made) {
@@ -253,6 +278,7 @@ void check_all(const Job& job) {
   int failed = 0;
   int failed_again = 0;
   int made = 0;
+  int skipped = 0;
   const auto any = [](const std::vector<Seen>& seen, bool Seen::*what) {
     return std::ranges::any_of(seen, what);
   };
@@ -266,11 +292,13 @@ void check_all(const Job& job) {
         EXPECT_GT(first, 3U);
         EXPECT_GT(failed, 0);
         EXPECT_GT(failed_again, failed);
-        EXPECT_GT(made, 0);
+        EXPECT_EQ(made > 0, !job.bad);
+        EXPECT_EQ(skipped > 0, job.bad);
         return;
       }
       check(seen, job);
       made += seen[0].made ? 1 : 0;
+      skipped += seen[0].skipped ? 1 : 0;
       if (any(seen, &Seen::failed_again)) {
         ++failed_again;
         continue;
@@ -321,6 +349,19 @@ TEST(BucketHook, BucketsThatGradientsAreInSurviveEveryLostMessage) {
   check_all({1024.0, [](BucketHook& hook, Model& model) {
                bring_buckets(hook, model, true, 1024.0);
              }});
+}
+
+// A step that the ranks skip: a rank that has not heard of it must skip the
+// step, too, and must not count it twice or not at all.
+TEST(BucketHook, SkippedStepsSurviveEveryLostMessage) {
+  check_all({1.0, [](BucketHook& hook, Model&) { hook.step({}); }, true});
+  for (const bool views : {false, true}) {
+    check_all({1024.0,
+               [=](BucketHook& hook, Model& model) {
+                 bring_buckets(hook, model, views, 1024.0);
+               },
+               true});
+  }
 }
 
 }  // namespace

@@ -69,15 +69,17 @@ class Replanner {
     buckets_before_ = sync_.plan().buckets.size();
     // Who has seen no error as well.
     lost_.phases[comm_.rank()] = LostTwice::kRecovery;
-    bool made = false;
+    Recovered recovered = Recovered::kNoStep;
     try {
-      made = sync_.recover();
+      recovered = sync_.recover();
     } catch (const CommError&) {
       failed_again_ = true;
     }
     lost_.phases[comm_.rank()] = LostTwice::kOver;
-    made = sync_.recover() || made;
-    if (made && open_) add(device_.get(), -1);
+    const Recovered again = sync_.recover();
+    EXPECT_TRUE(recovered == Recovered::kNoStep || again == Recovered::kNoStep);
+    if (std::max(recovered, again) == Recovered::kCommitted)
+      add(device_.get(), -1);
     step(5);
     add(sync_.save().residual, -1);
   }
@@ -105,9 +107,7 @@ class Replanner {
   void step(std::uint64_t number) {
     const Gradients g = gradients_of(comm_.rank(), number);
     add(flat(g), 1);
-    open_ = true;
     EXPECT_TRUE(device_.run(sync_, number, g).committed);
-    open_ = false;
     add(device_.get(), -1);
   }
 
@@ -117,7 +117,6 @@ class Replanner {
   DeviceGradients device_;
   GradientSync sync_;
   std::vector<double> lack_;
-  bool open_ = false;
   bool failed_ = false;
   bool failed_again_ = false;
   std::size_t buckets_before_ = 0;

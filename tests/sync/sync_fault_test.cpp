@@ -34,12 +34,13 @@ void expect_no_loss(std::size_t pieces) {
         GradientSync sync(*ranks[r], *backend, kTensors, options);
         sync.begin(0);
         device.announce_all(sync);
+        bool finished = false;
         try {
-          sync.finish();
+          finished = sync.finish().committed;
           ranks[r]->barrier(100);
         } catch (const CommError&) {
         }
-        const bool committed = sync.recover();
+        const bool committed = was_committed(finished, sync.recover());
         const std::vector<float> residual = sync.save().residual;
         const std::vector<float> after = device.get();
         std::size_t j = 0;
@@ -91,7 +92,7 @@ TEST(SyncFaults, AStepThatIsGivenUpLosesNothing) {
           EXPECT_EQ(e.suspect(), 1);
         }
       }
-      EXPECT_FALSE(sync.recover());
+      EXPECT_EQ(sync.recover(), Recovered::kFailed);
       const std::vector<float> residual = sync.save().residual;
       std::size_t j = 0;
       for (std::size_t t = 0; t < kTensors.size(); ++t) {
@@ -130,13 +131,14 @@ TEST(SyncFaults, ARecoveryMayFailAtItsLink) {
         options.plan = plan_of({.collective = "allgather"});
         options.link = &link;
         GradientSync sync(*ranks[r], *backend, kTensors, options);
+        bool finished = false;
         try {
-          device.run(sync, 0, gradients_of(r, 0));
+          finished = device.run(sync, 0, gradients_of(r, 0)).committed;
           ranks[r]->barrier(100);
         } catch (const CommError&) {
         }
         EXPECT_THROW(sync.recover(), CommError);
-        committed[r] = sync.recover() ? 1 : 0;
+        committed[r] = was_committed(finished, sync.recover()) ? 1 : 0;
         if (committed[r] == 0) {
           EXPECT_EQ(sync.save().residual[5], gradients_of(r, 0)[0][5]);
         }
@@ -267,7 +269,7 @@ TEST(SyncFaults, ALostDecisionIsMadeUpForAfterTheNextFailure) {
           } catch (const CommError&) {
             EXPECT_TRUE(faulty) << "step " << step;
             // Whoever is one step ahead takes it up again.
-            if (!sync.recover()) --step;
+            if (sync.recover() == Recovered::kFailed) --step;
           }
         }
         last[r] = device.get();

@@ -73,13 +73,15 @@ std::uint64_t run_with_fault(const std::string& backend_name,
     DeviceGradients device(*backend);
     GradientSync sync(*ranks[r], *backend, kTensors, options_of(job));
     std::vector<float> g = flat(gradients_of(r, 0));
+    bool finished = false;
     try {
       const SyncReport report = device.run(sync, 0, gradients_of(r, 0));
+      finished = report.committed;
       if (r == lost.from) messages = report.traffic.messages_sent;
       ranks[r]->barrier(100);  // notices what others have noticed
     } catch (const CommError&) {
     }
-    committed[r] = sync.recover() ? 1 : 0;
+    committed[r] = was_committed(finished, sync.recover()) ? 1 : 0;
     const std::vector<float> residual = sync.save().residual;
     const std::vector<float> after = device.get();
     for (std::size_t j = 0; j < total_size() && committed[r] == 0; ++j) {
@@ -166,7 +168,7 @@ TEST(HierarchicalFaults, TwoInARowLoseNothing) {
             device.run(sync, step, gradients_of(r, step));
           } catch (const CommError&) {
             ++failures;
-            committed = sync.recover();
+            committed = sync.recover() == Recovered::kCommitted;
             ++faults.recovered;
           }
           for (std::size_t j = 0; j < g.size() && !committed; ++j) {
@@ -213,7 +215,7 @@ TEST(HierarchicalFaults, ALostDecisionIsMadeUpForAfterTheNextFailure) {
           if (r == 0 && step == 0) sent = report.traffic.messages_sent;
         } catch (const CommError&) {
           ++failures;
-          committed = sync.recover();
+          committed = sync.recover() == Recovered::kCommitted;
         }
         for (std::size_t j = 0; j < g.size() && !committed; ++j) {
           if (is_dense(j)) g[j] = 0;

@@ -276,7 +276,7 @@ TEST(NativeSums, KeepWhatALateOneWritesTo) {
         EXPECT_THROW(sync.finish(), CommError);
       }
     }
-    EXPECT_FALSE(sync.recover());
+    EXPECT_EQ(sync.recover(), Recovered::kFailed);
     Bucketful bucket;
     bucket.set(gradients_of(r, 1));
     sync.begin(0);
@@ -309,7 +309,7 @@ TEST(NativeSums, LeaveGradientsAloneThatAreNoScratch) {
       bucket.announce_all(sync, false);
       EXPECT_THROW(sync.finish(), CommError);
     }
-    EXPECT_FALSE(sync.recover());
+    EXPECT_EQ(sync.recover(), Recovered::kFailed);
     EXPECT_EQ(*bucket.memory, before);
   });
 }

@@ -120,6 +120,13 @@ inline Fate drop_number(void* context, std::size_t from, std::size_t,
              : Fate::kDeliver;
 }
 
+// Whether a rank's last step was committed, by what finish() returned, if it
+// did, and by what recover() found out afterwards.
+inline bool was_committed(bool finished, Recovered recovered) {
+  return recovered == Recovered::kNoStep ? finished
+                                         : recovered == Recovered::kCommitted;
+}
+
 // Gradients in memory of a device.
 class DeviceGradients {
  public:

@@ -175,7 +175,7 @@ Sample Race::exchange(Lane& lane, std::uint64_t step) {
   if (comm_.rank() == 0) s.delivered = count(lane, step);
   const std::uint64_t counts[] = {selected_.size()};
   VoteResult result;
-  vote(comm_, step, Ballot::kYes, counts, result);
+  vote(comm_, step, Ballot::kYes, counts, standing_, result);
   lane.algorithm->commit(result.totals[0]);
   return s;
 }

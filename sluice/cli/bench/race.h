@@ -6,6 +6,7 @@
 
 #include "sluice/cli/bench/selections.h"
 #include "sluice/collective/sparse_allreduce.h"
+#include "sluice/collective/vote.h"
 
 namespace sluice {
 
@@ -80,6 +81,7 @@ class Race {
   std::span<float> rest_;          // of it
   HostList hidden_;                // what is selected, taken out of rest_
   std::vector<double> unions_;
+  Standing standing_;
 };
 
 }  // namespace sluice
