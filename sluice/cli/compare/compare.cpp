@@ -19,6 +19,7 @@
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
 #include "sluice/core/error.h"
+#include "sluice/core/number_text.h"
 
 namespace sluice {
 namespace {
@@ -338,7 +339,8 @@ Grid parse_grid(const Options& o) {
             parse_list<double>("--tune-rates", o.rates, "0.5,1,2")};
   for (const double m : grid.momenta) {
     require(m >= 0 && m < 1,
-            "[compare] --tune-momenta must be from 0 to below 1, got ", m);
+            "[compare] --tune-momenta must be from 0 to below 1, got ",
+            shortest(m));
   }
   for (const double r : grid.rates) {
     require(r > 0, "[compare] --tune-rates must be above 0, got ", r);
