@@ -48,6 +48,8 @@ def _meet(group: dist.ProcessGroup | None, patience: timedelta) -> None:
     Raises CommError, naming a rank, where one does not come in time."""
     ranks = dist.get_process_group_ranks(group if group is not None else dist.group.WORLD)
     store = dist.distributed_c10d._get_default_store()
+    if store is None:  # of an MPI group
+        return
     key = "sluice/" + "-".join(map(str, ranks))
     count = store.add(key, 1)
     place = f"{key}/{(count - 1) // len(ranks)}"
@@ -156,6 +158,13 @@ class GradientSync:
         if why and self._how["gpu_link"] == "auto" and not self._how["net"]:
             warnings.warn(
                 f'[attach] gradients of GPUs travel through the host, since {why}; gpu_link="host" says that it is meant',
+                stacklevel=4,
+            )
+
+        if settings.name_of(self._how["sparsifier"]) == "adtopk-threshold" and not self._how["total_steps"]:
+            warnings.warn(
+                '[attach] sparsifier "adtopk-threshold" takes other turns in the last quarter of the training, which '
+                "it does not know without total_steps=",
                 stacklevel=4,
             )
 

@@ -260,6 +260,14 @@ class Again(CompareTest):
 
 
 class BadInput(CompareTest):
+    def test_a_comparison_that_was_changed_by_hand(self):
+        (self.folder / "c").mkdir()
+        for changed in ({"jobs": "x", "cells": [{}]}, {"jobs": 1, "cells": [{"method": 3}]}, {"jobs": 1, "cells": 5}):
+            (self.folder / "c/compare.json").write_text(json.dumps(changed))
+            done = self.compare("--report-only", status=1)
+            self.assertIn("compare.json' must be as sluice compare wrote it: ", done.stderr)
+            self.assertNotIn("json.exception", done.stderr)
+
     def test_everything_is_checked_before_anything_runs(self):
         cases = {
             (): "--methods",

@@ -1,5 +1,7 @@
 """What DistributedDataParallel can do beside a plain step."""
 
+import warnings
+
 import models
 import pytest
 import torch
@@ -349,7 +351,11 @@ def test_dense_is_dense_however_it_is_spelled(pool):
 def last_quarter(total):
     model = torch.nn.Linear(200, 100, bias=False).to(models.DEVICE)
     how = {"sparsifier": "adtopk-threshold:warm=4", "density": 0.01, "plan": "fixed", "total_steps": total}
-    sync = sluice.GradientSync(model.named_parameters(), **how)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sync = sluice.GradientSync(model.named_parameters(), **how)
+    warned = any("does not know without total_steps" in str(w.message) for w in caught)
+    assert warned == (total == 0 and sync.rank == 0)
     by_rows = []
     for step in range(80):
         torch.manual_seed(100 * dist.get_rank() + step)
