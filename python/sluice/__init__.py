@@ -21,6 +21,7 @@ from .functions import decode, encode, list, select  # noqa: E402
 from .state import load_checkpoint  # noqa: E402
 from .sync import GradientSync  # noqa: E402
 
+# Without `list`: `from sluice import *` must not replace Python's.
 __all__ = [
     "CommError",
     "GradientSync",
@@ -30,7 +31,6 @@ __all__ = [
     "comm_hook",
     "decode",
     "encode",
-    "list",
     "load_checkpoint",
     "select",
 ]

@@ -1,5 +1,6 @@
 """The hook for DistributedDataParallel, which reads its annotations as objects."""
 
+import weakref
 from typing import Any
 
 import torch
@@ -21,6 +22,8 @@ class HookState(GradientSync):
     """
 
     _by_buckets = True
+    # Of the model that it was registered for, which keeps its hook: what has been attached since.
+    successor: "HookState | None" = None
 
     def __init__(
         self,
@@ -47,7 +50,29 @@ class HookState(GradientSync):
 
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""
+    if isinstance(bucket, tuple):
+        raise RuntimeError(
+            '[sync] torch._dynamo.config.optimize_ddp = "python_reducer" brings gradients one by one, from inside of '
+            "compiled code, where they cannot be exchanged in buckets; leave it at True"
+        )
+    state = state.successor or state
     return state.live.announce(bucket, state.scale(), state.buckets_are_copies, state.drops_unused)
+
+
+# By model, what its hook was registered with.
+_registered: weakref.WeakKeyDictionary[DistributedDataParallel, HookState] = weakref.WeakKeyDictionary()
+
+
+def _again(state: HookState, scaler: Any, **how: Any) -> HookState:
+    """The sync of a model that has one: trainers may call attach() whenever they begin."""
+    differs = state.difference(**how)
+    if differs:
+        raise RuntimeError(
+            f"[attach] the model is attached already, with another {differs}; close() that sync first, which gives "
+            "up what its residual holds"
+        )
+    state.set_scaler(scaler)
+    return state
 
 
 def attach(
@@ -64,21 +89,25 @@ def attach(
         sync = sluice.attach(ddp, sparsifier="adtopk", density=0.01)
 
     Called by all ranks of the model's group, with the same settings, before the
-    first backward pass. Names are those of sluice.list(). An optimizer whose
+    first backward pass. Called again for the same model, with the same settings, it
+    returns the sync that is there; once that is closed, a new one. Names are those of sluice.list(). An optimizer whose
     momentum does not go with the feedback is warned of at its first step.
 
     sparsifier        which entries are sent; "none": all of them
     density           the share of entries that is sent
+    total_steps       steps of the whole training, which adtopk-threshold goes by; 0:
+                      not known
     scaler            the GradScaler in use: residuals are then kept unscaled
     feedback          what is kept of what is not sent: "residual", "dgc", "none"
     collective        how entries are summed; "auto" chooses by size
     dense_collective  the same for tensors that stay dense: gloo's own sum, or
                       "dense:by=ring", "dense-bf16"
-    values            form of what is sent: "fp32", "bf16" or "fp16"
+    values            form of what is sent: "fp32", "bf16" or "fp16", or torch's dtype
     plan              what travels together and how: "auto" and other planners that go
                       by costs look at the first 20 steps and decide then, which
-                      takes a moment; or "size=1M", "single", a plan.json, the
-                      plan of another sync
+                      takes a moment, and may find that sending everything takes
+                      less; "fixed" decides nothing; or "size=1M", "single", a
+                      plan.json, the plan of another sync
     replan            "drift": decides again when steps have become longer or shorter
     exceptions        {"embed": "dense", "head.*": "no_feedback"}: by names of
                       parameters, with * and ?, or of modules
@@ -93,7 +122,7 @@ def attach(
                       "auto": nccl where it can be
     nonfinite         "skip": where a rank has NaN or Inf, the gradients of all
                       ranks are NaN, and residuals are kept; "stop" raises
-    timeout           seconds to wait for another rank
+    timeout           seconds, or a timedelta, to wait for another rank
     seed              of rules that draw at random
     """
     if not isinstance(ddp, DistributedDataParallel):
@@ -101,9 +130,17 @@ def attach(
             f"[attach] the model must be a DistributedDataParallel, got {type(ddp).__name__}; "
             "GradientSync works without one"
         )
+    registered = _registered.get(ddp)
+    before = registered and (registered.successor or registered)
+    if before and not before.closed:
+        return _again(before, scaler, sparsifier=sparsifier, density=density, **how)
     state = HookState(ddp, scaler=scaler, sparsifier=sparsifier, density=density, **how)
+    if registered:
+        registered.successor = state
+        return state
     try:
         ddp.register_comm_hook(state, comm_hook)
+        _registered[ddp] = state
     except RuntimeError as e:
         state.close()
         raise RuntimeError(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Mapping
 import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
+from .settings import name_of
+
 if TYPE_CHECKING:
     from .sync import GradientSync
 
@@ -29,11 +31,12 @@ def _momentum_of(optimizer: torch.optim.Optimizer) -> tuple[float, str]:
 def advice(how: Mapping[str, Any], optimizer: torch.optim.Optimizer) -> str:
     """What to change, in a sentence; empty if nothing."""
     factor, form = _momentum_of(optimizer)
-    if factor == 0 or how["sparsifier"] == "none" or how["feedback"].startswith("none"):
+    feedback = name_of(how["feedback"])
+    if factor == 0 or "none" in (name_of(how["sparsifier"]), feedback):
         return ""
     name = type(optimizer).__name__
     given, without = form.format(factor), form.format(0.0)
-    if how["feedback"].startswith("dgc"):
+    if feedback == "dgc":
         return (
             f"[sluice] feedback 'dgc' has the momentum, so the optimizer must have none: "
             f"{name}(..., {without}) instead of {given}"

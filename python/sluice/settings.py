@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import math
+import numbers
+import os
+from datetime import timedelta
 from typing import Any, Mapping
 
 import torch
@@ -12,6 +16,34 @@ import torch
 _KINDS = ("dense", "no_feedback")
 # How GPUs exchange, and what `sluice train` calls it.
 _LINKS = {"auto": "auto", "nccl": "nccl", "host": "mpi"}
+# Forms of values, as torch has them.
+_VALUES = {torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
+
+
+def name_of(method: str) -> str:
+    """The name of a method that is given as "name", "name:key=value" or JSON."""
+    if method.startswith("{"):
+        try:
+            return str(json.loads(method).get("name", ""))
+        except ValueError:
+            return method  # which is refused with the other settings
+    return method.split(":")[0]
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON has it. What JSON has no form for is refused, as text, with the
+    other settings, where all ranks hear of it."""
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, torch.dtype):
+        return _VALUES.get(value, str(value))
+    if isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value) if math.isfinite(value) else str(float(value))
+    return repr(value)
 
 
 def _patterns(exceptions: Mapping[str, str]) -> dict[str, str]:
@@ -23,6 +55,11 @@ def _patterns(exceptions: Mapping[str, str]) -> dict[str, str]:
         )
     named: dict[str, list[str]] = {kind: [] for kind in _KINDS}
     for pattern, kind in exceptions.items():
+        if not isinstance(pattern, str) or not pattern:
+            raise ValueError(
+                "[attach] a key of exceptions must be the name of a parameter or a module, or a pattern such as "
+                f'"head.*", got {pattern!r}'
+            )
         if kind not in named:
             raise ValueError(
                 f"[attach] exceptions must be one of {', '.join(_KINDS)}, got {kind!r} for {pattern!r}"
@@ -49,14 +86,15 @@ def settings_json(
     feedback: str = "residual",
     collective: str = "auto",
     dense_collective: str | None = None,
-    values: str = "fp32",
-    plan: str | Mapping[str, Any] = "auto",
+    values: str | torch.dtype = "fp32",
+    plan: str | os.PathLike[str] | Mapping[str, Any] = "auto",
     replan: str = "off",
     exceptions: Mapping[str, str] | None = None,
     dense_below: int = 0,
     dense_rank: int = 1,
     warmup: str = "",
     steps_per_epoch: int = 0,
+    total_steps: int = 0,
     network: str = "nominal",
     emulate: str = "",
     gpu_link: str = "auto",
@@ -68,16 +106,19 @@ def settings_json(
     """All of it as one JSON object; see attach() for what it means. `by_buckets`:
     gradients come in buckets of DistributedDataParallel."""
     if unknown:
-        raise TypeError(f"[attach] no setting '{next(iter(unknown))}'; known: {' '.join(_names())}")
+        hint = "; values=torch.bfloat16 is the form of what is sent" if "dtype" in unknown else ""
+        raise TypeError(f"[attach] no setting '{next(iter(unknown))}'; known: {' '.join(_names())}{hint}")
+    if isinstance(plan, os.PathLike):
+        plan = os.fspath(plan)
     if dense_collective is None:
         dense_collective = "dense:by=native" if device.type == "cpu" else "dense"
     # Nothing is selected beside the wire: what DDP's buckets bring is summed where it is.
-    follow = plan == "auto" and sparsifier == "none" and by_buckets
-    if plan == "auto" and sparsifier == "none":
+    dense = isinstance(sparsifier, str) and name_of(sparsifier) == "none"
+    follow = plan == "auto" and dense and by_buckets
+    if plan == "auto" and dense:
         plan = "size=25M"
     if gpu_link not in _LINKS:
         raise ValueError(f"[attach] gpu_link must be one of {', '.join(_LINKS)}, got {gpu_link!r}")
-    # A number that is none, and a density of 0, are refused where all ranks hear of it.
     settings = {
         "sparsifier": sparsifier,
         "density": density,
@@ -92,6 +133,7 @@ def settings_json(
         "dense_rank": dense_rank,
         "density_schedule": warmup,
         "steps_per_epoch": steps_per_epoch,
+        "total_steps": total_steps,
         "follow": follow,
         "network": network,
         "net": emulate,
@@ -103,4 +145,4 @@ def settings_json(
         "threads": torch.get_num_threads(),
         **_patterns(exceptions or {}),
     }
-    return json.dumps(settings)
+    return json.dumps({name: _plain(value) for name, value in settings.items()})

@@ -33,6 +33,42 @@ def _close_at_exit() -> None:
     atexit.register(_close_all)
 
 
+def _patience(how: dict[str, Any]) -> timedelta:
+    """How long ranks wait for each other; a minute where the setting makes no sense, which
+    is refused once all ranks are there."""
+    try:
+        seconds = float(how["timeout"])
+    except (TypeError, ValueError):
+        seconds = 60.0
+    return timedelta(seconds=min(max(seconds, 1.0), 1e9) if seconds == seconds else 60.0)
+
+
+def _meet(group: dist.ProcessGroup | None, patience: timedelta) -> None:
+    """Waits until all ranks of the group have come here, as new_group() waits without an end.
+    Raises CommError, naming a rank, where one does not come in time."""
+    ranks = dist.get_process_group_ranks(group if group is not None else dist.group.WORLD)
+    store = dist.distributed_c10d._get_default_store()
+    if store is None:  # of an MPI group
+        return
+    key = "sluice/" + "-".join(map(str, ranks))
+    count = store.add(key, 1)
+    place = f"{key}/{(count - 1) // len(ranks)}"
+    store.set(f"{place}/{dist.get_rank()}", "")
+    if count % len(ranks) == 0:
+        store.set(place, "")
+    try:
+        store.wait([place], patience)
+    except RuntimeError as e:
+        if store.check([place]):
+            return
+        store.add(key, -1)  # so that ranks may try again
+        late = [r for r in ranks if not store.check([f"{place}/{r}"])]
+        raise _core.CommError(
+            f"[attach] rank {dist.get_rank()} waited {patience.total_seconds():g} s for rank "
+            f"{late[0] if late else ranks[0]} to attach; all ranks of the group must do so, with the same settings"
+        ) from e
+
+
 def _own_group(group: dist.ProcessGroup | None, timeout: timedelta | None = None) -> dist.ProcessGroup:
     """A group of the same ranks that nobody else uses. A call of all of them."""
     if not dist.is_initialized():
@@ -52,6 +88,24 @@ def _checked(named_parameters: Any) -> list[tuple[str, torch.nn.Parameter]]:
             f"{type(named_parameters if not pairs else pairs[0]).__name__}"
         )
     return pairs
+
+
+def _check_scaler(scaler: Any) -> None:
+    if scaler is None or all(callable(getattr(scaler, name, None)) for name in ("is_enabled", "get_scale")):
+        return
+    raise TypeError(
+        f"[attach] scaler must be a GradScaler, as torch.amp.GradScaler(), or None, got {type(scaler).__name__}"
+    )
+
+
+def _check_optimizers(pairs: list[tuple[str, torch.nn.Parameter]]) -> None:
+    """They must not step before gradients are exchanged."""
+    for name, p in pairs:
+        if hasattr(p, "_in_backward_optimizers"):
+            raise ValueError(
+                f"[attach] an optimizer must step behind backward(), but that of '{name}' steps inside of it, before "
+                "gradients are exchanged; leave _apply_optimizer_in_backward() out, and call its step()"
+            )
 
 
 class GradientSync:
@@ -78,15 +132,19 @@ class GradientSync:
         **how: Any,
     ) -> None:
         pairs = [(name, p) for name, p in _checked(named_parameters) if p.requires_grad]
+        _check_scaler(scaler)
+        _check_optimizers(pairs)
         self.parameters = [p for _, p in pairs]
         self.names = [name for name, _ in pairs]
         device = self.parameters[0].device if pairs else torch.device("cpu")
         self._scaler = scaler
         text = settings.settings_json(device, self._by_buckets, **how)
         self._how = json.loads(text)
-        own = _own_group(group)
         # gloo's own sums end by the time of their group, and take its connections along.
-        patience = timedelta(seconds=max(float(self._how["timeout"]), 1.0))
+        patience = _patience(self._how)
+        if dist.is_initialized():
+            _meet(group, patience)
+        own = _own_group(group)
         sums = _own_group(group, patience) if device.type == "cpu" else None
         self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self.parameters, text)
         _close_at_exit()
@@ -100,6 +158,13 @@ class GradientSync:
         if why and self._how["gpu_link"] == "auto" and not self._how["net"]:
             warnings.warn(
                 f'[attach] gradients of GPUs travel through the host, since {why}; gpu_link="host" says that it is meant',
+                stacklevel=4,
+            )
+
+        if settings.name_of(self._how["sparsifier"]) == "adtopk-threshold" and not self._how["total_steps"]:
+            warnings.warn(
+                '[attach] sparsifier "adtopk-threshold" takes other turns in the last quarter of the training, which '
+                "it does not know without total_steps=",
                 stacklevel=4,
             )
 
@@ -118,6 +183,25 @@ class GradientSync:
                 "[sync] its process group must be there, but was destroyed; init_process_group() and attach again"
             )
         return self.core
+
+    @property
+    def closed(self) -> bool:
+        """Whether close() has been called."""
+        return self._hook is None
+
+    def difference(self, **how: Any) -> str:
+        """The first setting in which this sync is not as these settings ask for, as
+        "density: 0.01, 0.05"; empty if there is none."""
+        if how.get("timeout") is None:
+            how["timeout"] = self._how["timeout"]
+        asked = json.loads(settings.settings_json(self.parameters[0].device, self._by_buckets, **how))
+        asked["threads"] = self._how["threads"]
+        return next((f"{k}: {self._how[k]}, {v}" for k, v in asked.items() if self._how[k] != v), "")
+
+    def set_scaler(self, scaler: Any) -> None:
+        """The GradScaler in use from the next step on, or None."""
+        _check_scaler(scaler)
+        self._scaler = scaler
 
     @property
     def rank(self) -> int:
@@ -142,8 +226,7 @@ class GradientSync:
     @property
     def skipped(self) -> bool:
         """Whether the last step was skipped: its gradients are NaN on all ranks."""
-        last = self.stats()
-        return last["step"] > 0 and not last["last_committed"]
+        return self.core.skipped
 
     def step(self) -> bool:
         """Replaces all gradients by their mean over the ranks.
@@ -152,7 +235,9 @@ class GradientSync:
         False if a rank had values that are not finite: gradients are then NaN on
         all ranks, and residuals as before. Raises CommError if a rank is lost.
         """
-        return self.live.step(self.scale())
+        committed = self.live.step(self.scale())
+        self.core.warn_of_news()
+        return committed
 
     def scale(self) -> torch.Tensor | None:
         """What gradients are multiplied by, if anything."""

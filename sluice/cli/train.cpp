@@ -255,7 +255,9 @@ std::string describe(const TrainSummary& s) {
       bytes_text(static_cast<double>(s.memory_bytes)));
   row("weights", fmt::format("{:016x}", s.weights));
   row("checkpoint", s.checkpoint);
-  std::string text = print_rows(
+  const std::string dense = dense_label(s.trained_dense);
+  std::string text = dense.empty() ? "" : concat(dense, "\n");
+  text += print_rows(
       rows,
       {{{"what", "summary", ""}, {"value", "", ""}},
        "exposed communication: waiting that backward does not hide; density: "

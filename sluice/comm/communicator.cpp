@@ -279,7 +279,7 @@ Frame Communicator::receive_frame(std::size_t member, std::uint32_t phase) {
     if (!last_word_.empty()) give_up_on(peer, "");
     fail(peer, concat("[", operation_, "] rank ", self(), " in ", place(call_),
                       ": rank ", peer, " has started over with epoch ",
-                      header.epoch, "; rebuild() to follow it"));
+                      header.epoch, "; recover on all ranks to follow it"));
   }
   const CallId call = call_of(header);
   if (call != call_ || header.phase != phase) {

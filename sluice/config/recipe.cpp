@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "sluice/core/error.h"
+#include "sluice/core/plain_none.h"
 #include "sluice/feedback/feedback.h"
 
 namespace sluice {
@@ -121,6 +122,7 @@ bool has_recipe(const TrainConfig& c) {
 }
 
 void choose_recipe(TrainConfig& c) {
+  c.sparsifier = plain_none(c.sparsifier);
   const ModelRecipe& family = default_recipe(parse_spec(c.model).name);
   const bool by_model = c.optimizer == "auto";
   if (c.lr_schedule == "auto") {

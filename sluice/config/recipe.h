@@ -50,11 +50,12 @@ std::span<const ModelRecipe> model_recipes();
 // That of the model of that name.
 const ModelRecipe& default_recipe(std::string_view model);
 
-// Puts the model's recipe in place of the optimizer "auto", with momentum where
-// sparsifier and feedback want it, and with it in place of the schedule "auto"
-// and the clip 0; the rate 0 becomes that of the recipe for optimizers of its
-// kind, and a usual one for others. A schedule "auto" beside an optimizer that
-// was given is that of the models with the empty prefix.
+// Spells the sparsifier "none" so, however it was given. Puts the model's
+// recipe in place of the optimizer "auto", with momentum where sparsifier and
+// feedback want it, and with it in place of the schedule "auto" and the clip 0;
+// the rate 0 becomes that of the recipe for optimizers of its kind, and a usual
+// one for others. A schedule "auto" beside an optimizer that was given is that
+// of the models with the empty prefix.
 void choose_recipe(TrainConfig& config);
 
 // Whether the optimizer is SGD; recipes are of SGD.

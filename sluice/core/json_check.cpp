@@ -38,11 +38,8 @@ class Check final : public nlohmann::json_sax<Json> {
 
   bool parse_error(std::size_t, const std::string&,
                    const Json::exception& e) override {
-    std::string_view what = e.what();
-    // Without the library's own number.
-    what.remove_prefix(std::min(what.find("] ") + 2, what.size()));
-    throw std::invalid_argument(
-        concat("[", where_, "] must be JSON in UTF-8: ", what));
+    throw std::invalid_argument(concat(
+        "[", where_, "] must be JSON in UTF-8: ", json_problem(e.what())));
   }
 
  private:
@@ -62,6 +59,13 @@ class Check final : public nlohmann::json_sax<Json> {
 };
 
 }  // namespace
+
+std::string_view json_problem(std::string_view what) {
+  constexpr std::string_view kEnd = "] ";
+  const std::size_t end = what.find(kEnd);
+  if (!what.starts_with('[') || end == what.npos) return what;
+  return what.substr(end + kEnd.size());
+}
 
 void check_json(std::string_view where, std::string_view text) {
   Check check(where);

@@ -8,6 +8,7 @@
 
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
+#include "sluice/core/number_text.h"
 
 namespace sluice {
 namespace {
@@ -20,12 +21,6 @@ std::string join(const Range& items) {
     all += item;
   }
   return all;
-}
-
-std::string shortest(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof(text), value).ptr;
-  return {text, end};
 }
 
 template <class T>

@@ -27,7 +27,7 @@ Sampler::Sampler(std::uint64_t samples, const SamplerOptions& options)
   if (!options.drop_last && samples % together != 0) ++steps_;
   require(steps_ > 0, "[sample] ", options.ranks, " ranks with a batch of ",
           options.batch, " need ", together, " samples for one step, got ",
-          samples, "; use a smaller batch, or drop_last = false");
+          samples, "; use a smaller batch, or fewer ranks");
   shuffle();
 }
 

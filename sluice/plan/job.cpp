@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "sluice/core/error.h"
+#include "sluice/core/number_text.h"
 #include "sluice/core/params.h"
 #include "sluice/cost/patterns.h"
 
@@ -50,7 +51,8 @@ void check_job(const Job& job) {
           "got ",
           job.ranks);
   require(job.density > 0 && job.density <= 1,
-          "[plan] density must be above 0 and at most 1, got ", job.density);
+          "[plan] density must be above 0 and at most 1, got ",
+          shortest(job.density));
   require(job.dense.empty() || job.dense.size() == job.profile.tensors.size(),
           "[plan] must know of each of ", job.profile.tensors.size(),
           " tensors whether it stays dense, knows of ", job.dense.size());

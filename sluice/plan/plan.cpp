@@ -8,6 +8,8 @@
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
 #include "sluice/core/nearest_name.h"
+#include "sluice/core/number_text.h"
+#include "sluice/core/plain_none.h"
 #include "sluice/plan/json_fields.h"
 #include "sluice/plan/plan_json.h"
 
@@ -71,7 +73,7 @@ BucketPlan bucket_from(const Json& json, std::size_t bucket,
   for (const Json& name : json.at("tensors")) {
     b.tensors.push_back(index_of(name, bucket, names));
   }
-  b.sparsifier = json.at("sparsifier");
+  b.sparsifier = plain_none(json.at("sparsifier").get<std::string>());
   b.feedback = json.at("feedback");
   b.collective = json.at("collective");
   b.values = json.at("values");
@@ -91,7 +93,8 @@ void check_bucket(const BucketPlan& b, std::size_t i) {
   const double density = b.density.value_or(1);
   require(density > 0 && density <= 1,
           "[plan] a density must be above 0 and at most 1, but bucket ", i,
-          " has ", density, "; without one it follows --density");
+          " has ", shortest(density),
+          "; without one it follows the density of the job");
   require(b.device.empty() || b.device == "cpu",
           "[plan] a device must be cpu, or missing where gradients are "
           "selected where they are made, but bucket ",
@@ -184,7 +187,7 @@ void read_plan_json(std::string_view text,
     throw std::invalid_argument(
         concat("[plan] expected the JSON of a plan, as in plan.json of a run "
                "folder: ",
-               e.what()));
+               json_problem(e.what())));
   }
 }
 

@@ -18,6 +18,7 @@ constexpr std::array kPlanners = {
     registry_entry<Layerwise, Planner>(),
     registry_entry<SingleBucket, Planner>(),
     registry_entry<BySize, Planner>(),
+    registry_entry<FixedPlan, Planner>(),
     registry_entry<MgWfbp, Planner>(),
     registry_entry<Omgs, Planner>(),
     registry_entry<OmgsExact, Planner>(),

@@ -66,4 +66,26 @@ class BySize final : public Planner {
   Params params_;
 };
 
+// What live plans begin with. On a GPU all sparse tensors travel together,
+// since the device and the host wait for each other once per bucket.
+class FixedPlan final : public Planner {
+ public:
+  static constexpr std::string_view kName = "fixed";
+  static constexpr std::string_view kSummary =
+      "what live plans begin with: size=1M, on a GPU single; nothing is "
+      "decided";
+  struct Params {};
+  static ParamList list(Params&) { return {}; }
+
+  explicit FixedPlan(const Params&) {}
+  std::string_view name() const override { return kName; }
+  bool needs_costs() const override { return false; }
+
+ private:
+  Plan plan(const Job& job) const override {
+    return make_plan(job.device == "cpu" ? "size=1M" : "single",
+                     plan_input(job));
+  }
+};
+
 }  // namespace sluice

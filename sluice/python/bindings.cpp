@@ -149,6 +149,21 @@ py::tuple decode(const at::Tensor& message, std::size_t elements) {
   return to_tuple(entries);
 }
 
+// Warns, with the interpreter's lock, of what the plan has come to. A filter
+// that makes an error of the warning must not end the step on this rank alone:
+// Python then prints it.
+void warn_of_news(BucketHook& hook) {
+  std::string news;
+  {
+    const py::gil_scoped_release release;
+    news = hook.runner().take_news();
+  }
+  if (news.empty()) return;
+  if (PyErr_WarnEx(PyExc_UserWarning, news.c_str(), 1) != 0) {
+    PyErr_WriteUnraisable(nullptr);
+  }
+}
+
 using Wrapped = torch::jit::PythonFutureWrapper;
 
 std::shared_ptr<Wrapped> announce(BucketHook& hook, c10d::GradBucket& bucket,
@@ -156,9 +171,13 @@ std::shared_ptr<Wrapped> announce(BucketHook& hook, c10d::GradBucket& bucket,
                                   bool drops_unused) {
   const c10::IValue value = torch::jit::toIValue(py::cast(bucket.getBuffer()),
                                                  c10::PyObjectType::get());
-  const py::gil_scoped_release release;
-  return std::make_shared<Wrapped>(
-      hook.announce(bucket, value, scale, {scratch, drops_unused}));
+  BucketHook::Future future;
+  {
+    const py::gil_scoped_release release;
+    future = hook.announce(bucket, value, scale, {scratch, drops_unused});
+  }
+  warn_of_news(hook);
+  return std::make_shared<Wrapped>(std::move(future));
 }
 
 py::dict save(const BucketHook& hook) {
@@ -223,6 +242,8 @@ void bind_hook(py::module_& m) {
             h.runner().trace(steps, path);
           },
           Release())
+      .def("warn_of_news", &warn_of_news)
+      .def_property_readonly("skipped", unlocked(&SyncRunner::skipped))
       .def_property_readonly("stats", unlocked(&SyncRunner::stats))
       .def_property_readonly("rank", unlocked(&SyncRunner::rank))
       .def_property_readonly("size", unlocked(&SyncRunner::size))

@@ -5,6 +5,7 @@
 #include "sluice/codec/codec.h"
 #include "sluice/collective/sparse_allreduce.h"
 #include "sluice/core/error.h"
+#include "sluice/core/number_text.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/planner.h"
 #include "sluice/sparsify/exceptions.h"
@@ -60,7 +61,7 @@ Json described_entries(std::span<const Entry> entries) {
 HostEntries select_entries(const SelectRequest& request) {
   require(request.step.density > 0 && request.step.density <= 1,
           "[select] density must be above 0 and at most 1, got ",
-          request.step.density);
+          shortest(request.step.density));
   const std::unique_ptr<Backend> device =
       request.gpu ? make_cuda_backend({*request.gpu}) : nullptr;
   Backend& backend = device != nullptr ? *device : host();

@@ -4,6 +4,7 @@
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <future>
@@ -226,6 +227,12 @@ void BucketHook::hand_over_behind(const Brought& brought, bool first,
   if (first) unused_.clear();
   unused_.push_back(brought.as_it_lies());
   if (!last) return;
+  // DDP's join() brings zeros for a rank that has no more data, outside of any
+  // backward pass: nobody takes a step by its gradients.
+  if (torch::autograd::get_current_graph_task_id() < 0) {
+    unused_.clear();
+    return;
+  }
   const auto hand_over = [all = std::exchange(unused_, {})] {
     const at::NoGradGuard guard;
     for (const Brought& b : all) {

@@ -53,18 +53,20 @@ double ratio(std::uint64_t a, std::uint64_t b) {
 }
 
 Json to_json(const SyncReport& r) {
-  return {{"bytes_sent", r.traffic.bytes_sent},
-          {"bytes_received", r.traffic.bytes_received},
-          {"messages_sent", r.traffic.messages_sent},
-          {"density", ratio(r.selected, r.sparse_elements)},
-          {"selected_per_budget", ratio(r.selected, r.budget)},
-          {"sparse_elements", r.sparse_elements},
-          {"dense_elements", r.dense_elements},
-          {"nonfinite", r.nonfinite},
-          {"lost", r.lost},
-          {"exposed_seconds", r.exposed_seconds},
-          {"select_seconds", r.select_seconds},
-          {"exchange_seconds", r.exchange_seconds}};
+  return {
+      {"bytes_sent", r.traffic.bytes_sent},
+      {"bytes_received", r.traffic.bytes_received},
+      {"messages_sent", r.traffic.messages_sent},
+      {"density", ratio(r.selected + r.dense_elements,
+                        r.sparse_elements + r.dense_elements)},
+      {"selected_per_budget", r.budget > 0 ? ratio(r.selected, r.budget) : 1},
+      {"sparse_elements", r.sparse_elements},
+      {"dense_elements", r.dense_elements},
+      {"nonfinite", r.nonfinite},
+      {"lost", r.lost},
+      {"exposed_seconds", r.exposed_seconds},
+      {"select_seconds", r.select_seconds},
+      {"exchange_seconds", r.exchange_seconds}};
 }
 
 const char* word_for(Recovered what) {
@@ -369,6 +371,11 @@ void SyncRunner::repeat(const std::string& decision, std::uint64_t steps) {
   plan_->repeat(decision, steps);
 }
 
+std::string SyncRunner::take_news() {
+  const std::lock_guard lock(mutex_);
+  return plan_->take_news();
+}
+
 std::string SyncRunner::stats() const {
   const std::lock_guard lock(mutex_);
   Json json = {{"step", step_},
@@ -407,6 +414,11 @@ void SyncRunner::write_trace() {
 std::uint64_t SyncRunner::steps() const {
   const std::lock_guard lock(mutex_);
   return step_;
+}
+
+bool SyncRunner::skipped() const {
+  const std::lock_guard lock(mutex_);
+  return step_ > 0 && !last_.committed;
 }
 
 std::string SyncRunner::plan() const {

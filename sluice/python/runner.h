@@ -73,6 +73,8 @@ class SyncRunner {
   std::string decision() const;
   void repeat(const std::string& decision, std::uint64_t steps);
 
+  // See RunnerPlan::take_news().
+  std::string take_news();
   // Of this rank: the last step and all so far, as JSON.
   std::string stats() const;
   // Writes the timeline of the next so many steps, of all ranks, who must all
@@ -82,6 +84,7 @@ class SyncRunner {
   std::size_t rank() const { return comm_.rank(); }
   std::size_t size() const { return comm_.size(); }
   std::uint64_t steps() const;
+  bool skipped() const;      // the last step
   std::string plan() const;  // as JSON
   // By which GPUs exchange: "nccl", or "" where all goes through the host, and
   // why it does; empty if that was asked for, or nothing is to be exchanged.

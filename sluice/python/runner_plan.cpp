@@ -24,6 +24,9 @@ RunnerPlan::RunnerPlan(const SyncSettings& settings, Communicator& comm,
       live_(comm.size() > 1 && !settings.follow && settings.plan.empty() &&
             plans_live(settings.config)),
       times_(sync.tensors(), device, 0) {
+  if (!settings.plan.empty()) {
+    recorded_ = decisions_from_json(settings.plan, names);
+  }
   if (live_) look();
   end_step(0);
 }
@@ -37,6 +40,7 @@ void RunnerPlan::begin_step(std::uint64_t step, const Densities& densities) {
   times_.begin_backward();
   const auto together = std::exchange(together_, {});
   if (due_) decide(step, densities);
+  if (recorded_.size() > 1) follow_record(step);
   if (settings_.follow) follow(step, together);
 }
 
@@ -64,6 +68,12 @@ void RunnerPlan::end_step(std::uint64_t notes) {
   }
   ended_ = now;
   times_.begin();
+}
+
+// Also after an error, or from a state, that left the sync with another plan.
+void RunnerPlan::follow_record(std::uint64_t step) {
+  const Decision& now = decision_at(recorded_, step);
+  if (now.plan != sync_.plan()) take(now, step);
 }
 
 // DDP changes its buckets once, before the second step: from the third on what
@@ -99,8 +109,7 @@ void RunnerPlan::decide(std::uint64_t step, const Densities& densities) {
   Decisions decisions = {{0, {}, {}, sync_.plan()}};
   comm_.count_steps(1, 1);
   decide_live(
-      {settings_.config, comm_, backend_, threads,
-       PlannedTensors{sync_.tensors(), treatments_, names_},
+      {settings_.config, comm_, backend_, threads, model(),
        plan_site(settings_.config, comm_, backend_, 1, threads), nullptr, step,
        densities, sync_.plan()},
       [this] { return seen(); }, decisions);
@@ -109,15 +118,34 @@ void RunnerPlan::decide(std::uint64_t step, const Densities& densities) {
 }
 
 void RunnerPlan::take(const Decision& decision, std::uint64_t step) {
+  const double before = share_sent_whole(sync_.plan(), model());
   sync_.replan(decision.plan, decision.network, step);
   decided_ = decision;
+  note_if_dense(before);
   measuring_ = false;
   drift_.restart();
 }
 
+// Where a plan has come to send whole what was to be selected from.
+void RunnerPlan::note_if_dense(double before) {
+  const TrainConfig& config = settings_.config;
+  if (comm_.rank() != 0 || config.sparsifier == "none") return;
+  const double share = share_sent_whole(sync_.plan(), model());
+  constexpr double kMost = 0.5;
+  if (share <= kMost || before > kMost) return;
+  news_ = concat(
+      "[sluice] from step ", decided_.step + 1, " on ",
+      static_cast<int>(100 * share), " % of what sparsifier \"",
+      config.sparsifier, "\" was to select from is sent whole, since plan \"",
+      config.plan, "\" found: ", decided_.why,
+      "; plan=\"fixed\" keeps the sparsifier at density ", config.density,
+      ", sparsifier=\"none\" says that all is to be sent");
+}
+
 void RunnerPlan::repeat(const std::string& decision, std::uint64_t step) {
   due_ = false;
-  take(decisions_from_json(decision, names_).back(), step);
+  const Decisions theirs = decisions_from_json(decision, names_);
+  take(recorded_.empty() ? theirs.back() : decision_at(recorded_, step), step);
 }
 
 std::string RunnerPlan::decision() const {
@@ -134,7 +162,7 @@ void RunnerPlan::recover(std::uint64_t step) {
   due_ = false;
   watched_ = 0;
   times_.begin();
-  if (!live_ && !settings_.follow) return;
+  if (!live() && !settings_.follow) return;
   const std::string first = broadcast_first(
       comm_, "recover", Communicator::between_steps(4), record());
   decided_ = decisions_from_json(first, names_).back();

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sluice/plan/drift.h"
@@ -53,8 +54,11 @@ class RunnerPlan {
   // For people: why, and from which step on.
   const std::string& why() const { return decided_.why; }
   std::uint64_t since() const { return decided_.step; }
+  // What the user is to be told of the plan, once, on the first rank; empty if
+  // nothing.
+  std::string take_news() { return std::exchange(news_, {}); }
   // Whether plans may change, or come from states.
-  bool live() const { return live_; }
+  bool live() const { return live_ || recorded_.size() > 1; }
 
  private:
   using Together = std::vector<std::size_t>;
@@ -63,7 +67,12 @@ class RunnerPlan {
   void follow(std::uint64_t step, const std::vector<Together>& together);
   void decide(std::uint64_t step, const Densities& densities);
   void take(const Decision& decision, std::uint64_t step);
+  void follow_record(std::uint64_t step);
+  void note_if_dense(double before);
   Profile seen() const;
+  PlannedTensors model() const {
+    return {sync_.tensors(), treatments_, names_};
+  }
   std::string record() const;
 
   const SyncSettings& settings_;
@@ -79,7 +88,9 @@ class RunnerPlan {
   StepTimes times_;
   Drift drift_;
   std::optional<std::chrono::steady_clock::time_point> ended_;
-  Decision decided_;  // of step 0: nothing yet
+  Decision decided_;    // of step 0: nothing yet
+  Decisions recorded_;  // that the settings bring, of another run
+  std::string news_;
   // What came together in the step, and the steps since it may be followed.
   std::vector<Together> together_;
   std::size_t watched_ = 0;

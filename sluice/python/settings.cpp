@@ -1,10 +1,15 @@
 #include "sluice/python/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "sluice/core/error.h"
+#include "sluice/core/input_file.h"
+#include "sluice/core/json_check.h"
+#include "sluice/core/plain_none.h"
 #include "sluice/run/planning.h"
 #include "sluice/run/ranks.h"
 
@@ -15,6 +20,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kPlan = "plan_json";
 constexpr const char* kSteps = "steps_per_epoch";
+constexpr const char* kTotal = "total_steps";
 constexpr const char* kFollow = "follow";
 
 Json to_json(const std::vector<TensorInfo>& tensors) {
@@ -27,11 +33,26 @@ Json to_json(const std::vector<TensorInfo>& tensors) {
 std::string brief(const SyncSettings& settings,
                   const std::vector<TensorInfo>& tensors,
                   const std::string& problem) {
-  const Json json = {
-      {"config", to_json(settings.config)}, {"plan", settings.plan},
-      {"steps", settings.steps_per_epoch},  {"follow", settings.follow},
-      {"tensors", to_json(tensors)},        {"problem", problem}};
+  const Json json = {{"config", to_json(settings.config)},
+                     {"plan", settings.plan},
+                     {"steps", settings.steps_per_epoch},
+                     {"follow", settings.follow},
+                     {"total", settings.total_steps},
+                     {"tensors", to_json(tensors)},
+                     {"problem", problem}};
   return json.dump();
+}
+
+// A setting of the configuration as attach() has it.
+std::string as_python_has_it(std::string_view setting) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 4>
+      kNames = {{{"density_schedule", "warmup"},
+                 {"dense", "exceptions"},
+                 {"no_feedback", "exceptions"},
+                 {"device", "the device of the parameters"}}};
+  const auto at = std::ranges::find(
+      kNames, setting, &std::pair<std::string_view, std::string_view>::first);
+  return std::string(at == kNames.end() ? setting : at->second);
 }
 
 // In which setting two ranks differ; empty if in none.
@@ -41,10 +62,16 @@ std::string difference(const Json& a, const Json& b) {
   change_by_json(left, "attach", a["config"].get<std::string>());
   change_by_json(right, "attach", b["config"].get<std::string>());
   const std::string setting = difference(left, right);
-  if (!setting.empty()) return setting;
+  if (!setting.empty()) {
+    const std::size_t colon = setting.find(':');
+    return as_python_has_it(setting.substr(0, colon)) + setting.substr(colon);
+  }
   if (a["plan"] != b["plan"]) return "plan";
   if (a["steps"] != b["steps"]) {
     return concat(kSteps, ": ", a["steps"].dump(), ", ", b["steps"].dump());
+  }
+  if (a["total"] != b["total"]) {
+    return concat(kTotal, ": ", a["total"].dump(), ", ", b["total"].dump());
   }
   if (a["follow"] != b["follow"]) {
     return "whether gradients come by DistributedDataParallel";
@@ -103,18 +130,43 @@ std::vector<Treatment> treatments_of(const TrainConfig& config,
   return exceptions.resolve(tensors);
 }
 
+std::uint64_t count_of(const Json& json, const char* key) {
+  const Json value = json.value(key, Json(0));
+  require(value.is_number_integer() && value >= 0, "[attach] '", key,
+          "' must be a whole number of steps, 0 or more, got ", value.dump());
+  return value.get<std::uint64_t>();
+}
+
+// What a file says, in place of its name: so ranks compare what they go by.
+void read_plan_file(SyncSettings& settings) {
+  std::string& plan = settings.config.plan;
+  if (!plan.ends_with(".json")) return;
+  const std::string problem = why_no_file(plan);
+  require(problem.empty(), "[attach] the plan '", plan,
+          "' must be a file that can be read: ", problem);
+  const std::string text = read_text_file("attach", plan);
+  check_json("attach: the plan '" + plan + "'", text);
+  settings.plan = Json::parse(text).dump();
+  plan = TrainConfig().plan;
+}
+
 }  // namespace
 
 SyncSettings SyncSettings::from_json(const std::string& text) {
+  check_json("attach", text);
   Json json = Json::parse(text);
   SyncSettings settings;
   settings.plan = json.value(kPlan, "");
-  settings.steps_per_epoch = json.value(kSteps, std::uint64_t{0});
+  settings.steps_per_epoch = count_of(json, kSteps);
+  settings.total_steps = count_of(json, kTotal);
   settings.follow = json.value(kFollow, false);
-  json.erase(kPlan);
-  json.erase(kSteps);
-  json.erase(kFollow);
+  for (const char* key : {kPlan, kSteps, kTotal, kFollow}) json.erase(key);
   change_by_json(settings.config, "attach", json.dump());
+  settings.config.sparsifier = plain_none(settings.config.sparsifier);
+  read_plan_file(settings);
+  require(settings.config.device != "cpu" || settings.config.gpu_link != "nccl",
+          "[attach] gpu_link=\"nccl\" needs parameters on a GPU, got them on "
+          "the CPU");
   check_config(settings.config);
   require(
       settings.config.timeout > 0,
@@ -152,6 +204,7 @@ SyncOptions sync_options(const SyncSettings& settings,
                        .plan
                  : decisions_from_json(settings.plan, names)[0].plan;
   how.seed = static_cast<std::uint64_t>(config.seed);
+  how.total_steps = settings.total_steps;
   how.first_step = 1;
   how.nonfinite =
       config.nonfinite == "stop" ? NonFinite::kStop : NonFinite::kSkip;

@@ -13,9 +13,11 @@ namespace sluice {
 struct SyncSettings {
   // Of a run's configuration, what is not about models and data.
   TrainConfig config;
-  // As plan.json has it, in place of what config.plan names; or empty.
+  // As plan.json has it, with what was decided later, in place of what
+  // config.plan names; or empty.
   std::string plan;
   std::uint64_t steps_per_epoch = 0;  // of density_schedule
+  std::uint64_t total_steps = 0;      // of the training; 0: unknown
   // Once they are known, what comes together travels together; all is dense.
   bool follow = false;
 

@@ -201,6 +201,10 @@ RunRecord read_run(const std::string& folder) {
   run.summary = read_json_or_nothing(folder + "/summary.json");
   run.finished = run.begun && run.summary.is_object() &&
                  run.summary.value("stopped", Json()) == false;
+  const Json dense = run.summary.is_object()
+                         ? run.summary.value("trained_dense", Json())
+                         : Json();
+  if (dense.is_number()) run.trained_dense = dense.get<double>();
   const MetricsReading metrics = read_all_of_metrics(folder + "/metrics.jsonl");
   Reader reader(run);
   bool strange = false;

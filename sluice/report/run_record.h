@@ -56,7 +56,9 @@ struct RunRecord {
   double k_hat_over_k = 0;
   double exposed_share = 0;  // of the time of a step; the median over windows
   double skipped = 0;        // steps
-  double wall_s = 0;         // roughly what it took, with everything
+  // See TrainSummary; 0 for runs that have not ended.
+  double trained_dense = 0;
+  double wall_s = 0;  // roughly what it took, with everything
 
   double final_score() const { return evaluations.back().score; }
   double best_score() const;

@@ -183,7 +183,7 @@ class Reader {
       }
       return json.at("header").dump();
     } catch (const nlohmann::json::exception& e) {
-      check(false, "has a header that cannot be read (", e.what(),
+      check(false, "has a header that cannot be read (", json_problem(e.what()),
             "); it is damaged");
     } catch (const std::invalid_argument& e) {
       check(false, "has a tensor that cannot be read (", e.what(),

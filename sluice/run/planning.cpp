@@ -9,6 +9,7 @@
 #include "sluice/core/ensure.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
+#include "sluice/plan/auto_planner.h"
 #include "sluice/plan/planner.h"
 #include "sluice/plan/simulate.h"
 
@@ -168,20 +169,47 @@ Job job_of(const TrainConfig& c, const PlannedTensors& model,
   return job;
 }
 
+double share_sent_whole(const Plan& plan, const PlannedTensors& model) {
+  const auto selected = [&](std::size_t tensor) {
+    return !model.treatments[tensor].dense;
+  };
+  double all = 0;
+  for (std::size_t t = 0; t < model.tensors.size(); ++t) {
+    const double size =
+        static_cast<double>(shape3(model.tensors[t].dims).size());
+    if (selected(t)) all += size;
+  }
+  double whole = 0;
+  for (const BucketPlan& b : plan.buckets) {
+    if (!b.dense()) continue;
+    for (const std::size_t t : b.tensors) {
+      const auto& dims = model.tensors[t].dims;
+      const std::size_t rows =
+          std::max<std::size_t>(1, dims.empty() ? 1 : dims[0]);
+      const std::size_t part = b.piece.end(rows) - b.piece.begin(rows);
+      if (selected(t))
+        whole += static_cast<double>(part * (shape3(dims).size() / rows));
+    }
+  }
+  return all > 0 ? whole / all : 0;
+}
+
 std::string describe_forecast(const Plan& plan, const Job& job) {
   const Simulation expected = simulate(plan, job);
   const auto ms = [](double seconds) {
     return static_cast<double>(std::llround(1e5 * seconds)) / 100;
   };
   const bool all_dense = std::ranges::all_of(plan.buckets, &BucketPlan::dense);
-  return concat(
-      describe_ways(plan), "; a step of ", ms(expected.iteration),
-      " ms expected, ", ms(expected.exposed_exchange + expected.exposed_work),
-      " of them waiting",
-      all_dense && !job.all_dense()
-          ? "; compressing would not pay here, so that everything is sent: "
-            "--sparsifier none has the recipe for that"
-          : "");
+  return concat(describe_ways(plan), "; a step of ", ms(expected.iteration),
+                " ms expected, ",
+                ms(expected.exposed_exchange + expected.exposed_work),
+                " of them waiting",
+                all_dense && !job.all_dense()
+                    ? concat(plan.name == AutoPlanner::kName
+                                 ? "; compressing would not pay here, so that "
+                                 : "; ",
+                             "everything is sent")
+                    : "");
 }
 
 }  // namespace sluice

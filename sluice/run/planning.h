@@ -59,6 +59,10 @@ Decisions first_decisions(const TrainConfig& config,
 Job job_of(const TrainConfig& config, const PlannedTensors& model,
            const PlanSite& site, const Profile& profile);
 
+// Of the elements that the sparsifier is to select from, the share that a plan
+// sends whole all the same: from 0 to 1; 0 if there are no such elements.
+double share_sent_whole(const Plan& plan, const PlannedTensors& model);
+
 // "2 buckets topk by balanced, 1 by dense; a step of 20.1 ms expected, 3.3 of
 // them waiting".
 std::string describe_forecast(const Plan& plan, const Job& job);

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sluice/core/ensure.h"
+#include "sluice/core/json_check.h"
 #include "sluice/run/json_count.h"
 #include "sluice/run/manifest.h"
 
@@ -87,8 +88,9 @@ RunState run_state_of(const Checkpoint& stored, const std::string& path) {
     if (best.is_number()) state.best_score = best;
     if (header.contains("data")) state.data = count("data", 0, ~0ULL);
   } catch (const Json::exception& e) {
-    ensure(false, "[resume] '", path,
-           "' is not the checkpoint of a training run: ", e.what());
+    ensure(
+        false, "[resume] '", path,
+        "' is not the checkpoint of a training run: ", json_problem(e.what()));
   }
   return state;
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace sluice {
@@ -31,6 +32,7 @@ std::string to_json(const TrainSummary& s) {
       {"bytes_per_step", s.bytes_per_step},
       {"density", s.density},
       {"k_hat_over_k", s.k_hat_over_k},
+      {"trained_dense", s.trained_dense},
       {"memory_bytes", s.memory_bytes},
       {"skipped", s.skipped},
       {"replaced", s.replaced},
@@ -39,6 +41,14 @@ std::string to_json(const TrainSummary& s) {
       {"checkpoint", s.checkpoint}};
   json.update(rest);
   return json.dump(2) + "\n";
+}
+
+std::string dense_label(double share) {
+  if (!(share > 0.5)) return {};
+  // A share below 1 is never said to be all.
+  return share >= 1 ? "trained dense"
+                    : fmt::format("trained {:.0f} % dense",
+                                  std::min(99.0, 100 * share));
 }
 
 }  // namespace sluice

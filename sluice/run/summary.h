@@ -32,6 +32,9 @@ struct TrainSummary {
   double bytes_per_step = 0;
   double density = 0;
   double k_hat_over_k = 0;
+  // Of what the sparsifier was to select from, the share that the last plan
+  // sends whole; see share_sent_whole().
+  double trained_dense = 0;
   std::uint64_t memory_bytes = 0;  // beside model and optimizer, of this rank
   std::uint64_t skipped = 0;
   // Training samples that could not be read, so that others took their place.
@@ -42,5 +45,9 @@ struct TrainSummary {
 };
 
 std::string to_json(const TrainSummary& summary);
+
+// For people, of such a share: "trained dense" if it is 1, "trained 97 % dense"
+// if it is above a half, else nothing.
+std::string dense_label(double share);
 
 }  // namespace sluice

@@ -5,13 +5,15 @@
 #include <cmath>
 
 #include "sluice/core/error.h"
+#include "sluice/core/number_text.h"
 
 namespace sluice {
 namespace {
 
 void check(double density) {
   require(density > 0 && density <= 1,
-          "[density] a density must be above 0 and at most 1, got ", density);
+          "[density] a density must be above 0 and at most 1, got ",
+          shortest(density));
 }
 
 std::vector<double> parse_list(std::string_view text) {

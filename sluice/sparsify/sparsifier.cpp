@@ -4,13 +4,15 @@
 #include <cmath>
 
 #include "sluice/core/error.h"
+#include "sluice/core/number_text.h"
 #include "sluice/sparsify/rules.h"
 
 namespace sluice {
 
 std::uint64_t Sparsifier::budget(std::uint64_t n, double density) const {
   require(density > 0 && density <= 1,
-          "[sparsify] density must be above 0 and at most 1, got ", density);
+          "[sparsify] density must be above 0 and at most 1, got ",
+          shortest(density));
   if (n == 0) return 0;
   const std::uint64_t k = count(density * static_cast<double>(n));
   return std::clamp<std::uint64_t>(k, 1, n);

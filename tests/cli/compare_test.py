@@ -231,6 +231,16 @@ class Again(CompareTest):
         self.compare(*self.ARGS, "--time-budget", "1h", *JOB)
         self.assertEqual(set(self.states().values()), {"finished"})
 
+    def test_runs_that_their_plan_made_dense_are_marked(self):
+        done = self.compare("--methods", "dense,topk", "--densities", "0.1", *JOB, "--plan", "mgwfbp",
+                            "--max-steps", 30)
+        self.assertIn("topk, trained dense  10", re.sub(" +", lambda gap: gap[0][:2], done.stdout))
+        self.assertIn("topk 0.1 seed 1: trained dense", done.stdout)
+        self.assertEqual({m: row["trained_dense"] for (m, _), row in self.rows().items()}, {"dense": 0, "topk": 1})
+        self.assertEqual([run["trained_dense"] for run in self.table()["runs"]], [0, 1, 0, 1])
+        self.assertIn("topk, trained dense", (self.folder / "c/table.md").read_text())
+        self.assertIn("finished, trained dense", (self.folder / "c/report.html").read_text())
+
     def test_several_at_a_time(self):
         done = self.compare(*self.ARGS, "--jobs", "2", "--keep-checkpoints", *JOB)
         self.assertEqual(set(self.states().values()), {"finished"})
@@ -250,6 +260,14 @@ class Again(CompareTest):
 
 
 class BadInput(CompareTest):
+    def test_a_comparison_that_was_changed_by_hand(self):
+        (self.folder / "c").mkdir()
+        for changed in ({"jobs": "x", "cells": [{}]}, {"jobs": 1, "cells": [{"method": 3}]}, {"jobs": 1, "cells": 5}):
+            (self.folder / "c/compare.json").write_text(json.dumps(changed))
+            done = self.compare("--report-only", status=1)
+            self.assertIn("compare.json' must be as sluice compare wrote it: ", done.stderr)
+            self.assertNotIn("json.exception", done.stderr)
+
     def test_everything_is_checked_before_anything_runs(self):
         cases = {
             (): "--methods",

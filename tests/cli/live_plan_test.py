@@ -72,7 +72,53 @@ class Decides(LivePlanTest):
         text = self.train(*fast, "--network", "1us,400Gbit", "--max-steps", 40, "--out", "a")
         self.assertIn("compressing would not pay here", text)
         later = self.read("a", "plan.json")["later"][0]
-        self.assertTrue(all(b["sparsifier"] == "none" for b in later["buckets"]))
+        self.assertEqual({(b["sparsifier"], b["collective"], b["values"]) for b in later["buckets"]},
+                         {("none", "dense", "fp32")})
+        # Said once, with how to forbid it, and in all that is written of the run.
+        self.assertEqual(text.count("--plan fixed keeps topk at 0.01"), 1, text)
+        self.assertIn("\ntrained dense\nsummary", text)
+        summary = self.read("a", "summary.json")
+        self.assertEqual(summary["trained_dense"], 1)
+        self.assertGreater(summary["density"], 0.4)
+        last = json.loads((self.folder / "a/metrics.jsonl").read_text().splitlines()[-1])
+        self.assertEqual(last["density"], 1)
+        self.assertGreater(last["bytes_per_step"], 4 * summary["parameters"])
+        page = (self.folder / "a/report.html").read_text()
+        self.assertIn("trained dense: its plan sends whole what topk was to select from", page)
+        # A run that goes on from it is told again.
+        text = self.train("--resume", "a", "--max-steps", 45)
+        self.assertIn("from step 41 on 100 % of what topk was to select from is sent whole", text)
+        # Forbidden.
+        text = self.train(*fast, "--network", "1us,400Gbit", "--plan", "fixed", "--max-steps", 40, "--out", "b")
+        self.assertNotIn("dense", text.split("summary")[-1].split("\n")[0])
+        self.assertEqual(self.read("b", "summary.json")["trained_dense"], 0)
+        self.assertLess(self.read("b", "summary.json")["density"], 0.1)
+        self.assertEqual(self.decisions("b"), [])
+
+    def test_no_rounded_sums_unless_asked_for(self):
+        slow = ("--network", "1us,1Mbit", "--sparsifier", "none", "--max-steps", 25)
+        free = [a for a in SMALL if a not in ("--net", "1ms,100Mbit")]
+        for values, collective in (("fp32", "dense"), ("bf16", "dense-bf16")):
+            text = self.train(*free, *slow, "--values", values, "--out", values)
+            later = self.read(values, "plan.json")["later"][0]
+            self.assertEqual({b["collective"] for b in later["buckets"]}, {collective}, text)
+            self.assertNotIn("trained dense", text)
+
+    def test_dense_is_dense_however_it_is_spelled(self):
+        for run, sparsifier in (("plain", "none"), ("json", '{"name": "none"}')):
+            text = self.train(*SMALL, "--sparsifier", sparsifier, "--plan", "fixed", "--max-steps", 5, "--out", run)
+            self.assertIn("threads each; dense;", text)
+            self.assertEqual(self.read(run, "config.json")["sparsifier"], "none")
+            self.assertEqual(self.read(run, "summary.json")["density"], 1)
+        self.assertEqual(self.weights("json"), self.weights("plain"))
+        self.assertEqual(self.read("json", "config.json")["optimizer"], self.read("plain", "config.json")["optimizer"])
+        # In a plan's file, too.
+        plan = self.read("plain", "plan.json")
+        for bucket in plan["buckets"]:
+            bucket["sparsifier"] = '{"name": "none"}'
+        (self.folder / "by-json.json").write_text(json.dumps(plan))
+        self.train(*SMALL, "--sparsifier", "none", "--plan", "by-json.json", "--max-steps", 5, "--out", "planned")
+        self.assertEqual(self.weights("planned"), self.weights("plain"))
 
     def test_a_planner_by_name_gets_its_plan(self):
         self.train(*SMALL, *CHANGES, "--out", "a")
@@ -124,7 +170,7 @@ class BadInput(LivePlanTest):
         self.train(*SMALL, *CHANGES, "--out", "a")
         plan = self.read("a", "plan.json")
 
-        def changed(name, **changes):
+        def changed(name, /, **changes):
             later = {**plan["later"][0], **changes}
             (self.folder / name).write_text(json.dumps({**plan, "later": [later]}))
             return name
@@ -138,10 +184,16 @@ class BadInput(LivePlanTest):
             (("--plan", changed("fewer.json", buckets=plan["later"][0]["buckets"][:0])), ("lacks",)),
             (("--plan", changed("key.json", steps=3)), ("steps", "step")),
             (("--plan", "a/plan.json", "--model", "mlp:widths=32-32"), ("must be of the model", "lacks")[1:]),
+            (("--plan", changed("type.json", name=3)), ("expected the JSON of a plan", "type must be string")),
+            (("--plan", changed("density.json", buckets=[{**plan["buckets"][0], "density": 1.0000001}])),
+             ("bucket 0 has 1.0000001", "the density of the job")),
+            (("--density", 1.0000001), ("at most 1, got 1.0000001",)),
+            (("--batch-size", 3000), ("need 6000 samples for one step, got 4000; use a smaller batch, or fewer ranks",)),
         ):
             text = self.train(*SMALL, "--max-steps", 3, *args, "--out", "no", rc=1)
             for word in words:
                 self.assertIn(word, text, args)
+            self.assertNotIn("json.exception", text)
             self.assertFalse((self.folder / "no").exists(), args)
 
     @needs_mpi

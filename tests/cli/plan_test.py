@@ -181,7 +181,8 @@ class Simulate(PlanTest):
         return self.rows("plan", "simulate", "--profile", self.profile, *self.JOB, *more)
 
     def test_any_number_of_workers(self):
-        rows = self.simulate("--workers", "2..65536", "--planners", "auto,single", "--methods", "dense-bf16,topk")
+        rows = self.simulate("--workers", "2..65536", "--planners", "auto,single", "--methods", "dense-bf16,topk",
+                             "--values", "bf16")
         self.assertEqual(len(rows), 2 * 16 * 2)
         by = {(row["method"], row["workers"], row["planner"]): row for row in rows}
         for workers in (2 ** i for i in range(1, 17)):

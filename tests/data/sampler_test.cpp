@@ -121,7 +121,7 @@ TEST(Sampler, SaysWhatWouldWork) {
             "[sample] rank must be below the number of ranks, got 3 of 3");
   EXPECT_EQ(message_of<Invalid>([] { Sampler(100, options(40, 0, 3)); }),
             "[sample] 3 ranks with a batch of 40 need 120 samples for one "
-            "step, got 100; use a smaller batch, or drop_last = false");
+            "step, got 100; use a smaller batch, or fewer ranks");
   EXPECT_CONTAINS(message_of<Invalid>([] { Sampler(0, options(4, 0, 1)); }),
                   "got 0 samples and a batch of 4");
   EXPECT_CONTAINS(message_of<Invalid>([] { Sampler(9, options(0, 0, 1)); }),

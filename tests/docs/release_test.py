@@ -7,6 +7,7 @@ Run as: python3 tests/docs/release_test.py PATH_TO_SLUICE [unittest options]
 import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,6 +37,16 @@ class Version(unittest.TestCase):
     def test_is_the_last_one_of_the_changelog(self):
         headings = found("CHANGELOG.md", r"^## (\S+)")
         self.assertEqual(headings[:2], ["Unreleased", self.VERSION])
+
+
+class Package(unittest.TestCase):
+    """What `pip show` prints."""
+
+    def test_has_an_author_a_short_licence_and_classifiers(self):
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        self.assertEqual([project["license"]["text"]], found("CITATION.cff", r"^license: (\S+)"))
+        self.assertEqual([author["name"] for author in project["authors"]], found("CITATION.cff", r'^  - name: "(.*)"'))
+        self.assertIn("License :: OSI Approved :: Apache Software License", project["classifiers"])
 
 
 class Counts(unittest.TestCase):

@@ -96,16 +96,54 @@ TEST(AutoPlanner, IsNeverLongerThanAnyOther) {
       EXPECT_LE(best, seconds(entry.name, job) * kRounding)
           << entry.name << " " << seed;
     }
-    for (const char* collective : {"dense", "dense-bf16"}) {
+    for (const auto& [collective, values] :
+         {std::pair("dense", "fp32"), std::pair("dense-bf16", "bf16")}) {
+      Job asked = job;
+      asked.sparse.values = values;
+      const double least = seconds("auto:lower=true,slack=0", asked);
       Job dense = job;
       dense.sparse.sparsifier = "none";
       dense.sparse.collective = dense.dense_collective = collective;
       for (const char* name : {"layerwise", "single", "size=25M", "mgwfbp"}) {
-        EXPECT_LE(best, seconds(name, dense) * kRounding)
+        EXPECT_LE(least, seconds(name, dense) * kRounding)
             << collective << " " << name << " " << seed;
       }
     }
   }
+}
+
+// Nobody who asked for fp32 gets rounded sums because these take less time.
+TEST(Planners, KeepTheFormOfValues) {
+  const auto rounded = [](const char* planner, const Job& job) {
+    const Plan plan = make_planner(planner)->make(job);
+    return std::ranges::count(plan.buckets, "dense-bf16",
+                              &BucketPlan::collective);
+  };
+  for (const char* planner : {"auto", "espresso", "hierarchical"}) {
+    for (const char* sparsifier : {"topk", "none"}) {
+      std::ptrdiff_t in_bf16 = 0;
+      for (unsigned seed = 0; seed < kJobs; ++seed) {
+        Job job = random_job(seed);
+        job.sparse.sparsifier = sparsifier;
+        EXPECT_EQ(rounded(planner, job), 0) << planner << " " << seed;
+        job.sparse.values = "bf16";
+        in_bf16 += rounded(planner, job);
+      }
+      EXPECT_GT(in_bf16, 0) << planner << " " << sparsifier;
+    }
+  }
+}
+
+TEST(FixedPlan, IsWhatLivePlansBeginWith) {
+  Job job = random_job(2);
+  const auto buckets = [&](const char* planner) {
+    return make_planner(planner)->make(job).buckets;
+  };
+  EXPECT_FALSE(make_planner("fixed")->needs_costs());
+  job.device = "cpu";
+  EXPECT_EQ(buckets("fixed"), buckets("size=1M"));
+  job.device = "cuda";
+  EXPECT_EQ(buckets("fixed"), buckets("single"));
 }
 
 // Nor where messages keep backward waiting, which merges do not know of.

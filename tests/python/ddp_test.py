@@ -1,5 +1,7 @@
 """What DistributedDataParallel can do beside a plain step."""
 
+import warnings
+
 import models
 import pytest
 import torch
@@ -90,7 +92,9 @@ def warmed_up():
     for step in range(6):
         model.zero_grad()
         models.loss_of(ddp, step).backward()
-        out.append(sync.stats()["last"]["density"])
+        last = sync.stats()["last"]
+        sent = last["density"] * (last["sparse_elements"] + last["dense_elements"])
+        out.append((sent - last["dense_elements"]) / last["sparse_elements"])
     sync.close()
     return out
 
@@ -267,3 +271,121 @@ def own_loop():
 def test_a_loop_of_ones_own(pool, size):
     results = pool.run(size, own_loop)
     assert all(torch.equal(r, results[0]) for r in results)
+
+
+def uneven(how, find_unused):
+    """Rank r has 2 + r batches; weights after all of them."""
+    torch.manual_seed(0)
+    model = Branches() if find_unused else models.small_model()
+    ddp = models.wrapped(model, find_unused_parameters=find_unused)
+    sync = how and sluice.attach(ddp, **how)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with ddp.join():
+        for step in range(2 + dist.get_rank()):
+            optimizer.zero_grad()
+            if find_unused:
+                x = torch.full((4, 8), 1.0 + step, device=models.DEVICE)
+                ddp(x, step % 2 == 0).square().mean().backward()
+            else:
+                models.loss_of(ddp, step).backward()
+            optimizer.step()
+    if how:
+        assert sync.stats()["committed"] == 1 + dist.get_world_size()
+    # Ranks that have no more data take over the weights of one that has.
+    return models.flat(model.parameters())
+
+
+@pytest.mark.parametrize("find_unused", [False, True])
+def test_join_takes_uneven_inputs(pool, find_unused):
+    plain = pool.run(2, uneven, None, find_unused)
+    dense = pool.run(2, uneven, {"sparsifier": "none"}, find_unused)
+    sparse = pool.run(2, uneven, {"density": 0.1, "plan": "fixed"}, find_unused)
+    for rank in range(2):
+        assert torch.equal(dense[rank], plain[rank])
+        assert torch.equal(sparse[rank], sparse[0]) and not torch.equal(sparse[rank], plain[rank])
+
+
+def attached_again():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    how = {"density": 0.1, "plan": "fixed"}
+    first = sluice.attach(ddp, **how)
+    models.loss_of(ddp, 0).backward()
+    kept = models.residual(first)
+    # A trainer that begins once more, with a scaler of its own.
+    scaler = torch.amp.GradScaler(models.DEVICE, enabled=False)
+    same = sluice.attach(ddp, scaler=scaler, **how) is first, torch.equal(models.residual(first), kept)
+    first.close()
+    second = sluice.attach(ddp, density=0.5, plan="fixed")
+    ddp.zero_grad()
+    models.loss_of(ddp, 1).backward()
+    third = sluice.attach(ddp, density=0.5, plan="fixed")
+    return same, third is second, second is not first, second.stats()["step"], models.same_on_all(models.gradients(model))
+
+
+def test_a_model_may_be_attached_again(pool):
+    assert pool.run(2, attached_again) == [((True, True), True, True, 1, True)] * 2
+
+
+def dense_by_json():
+    said = []
+    for sparsifier in ("none", '{"name": "none"}'):
+        ddp = models.wrapped(models.small_model(), bucket_cap_mb=0.01)
+        sync = sluice.attach(ddp, sparsifier=sparsifier)
+        for step in range(4):
+            ddp.zero_grad()
+            models.loss_of(ddp, step).backward()
+        stats = sync.stats()["last"]
+        adam = torch.optim.Adam(ddp.parameters())
+        said.append((len(sync.plan["buckets"]), stats["density"], sync.momentum_advice(adam), models.gradients(ddp)))
+        sync.close()
+    return said
+
+
+def test_dense_is_dense_however_it_is_spelled(pool):
+    for plain, by_json in pool.run(2, dense_by_json):
+        assert plain[:3] == by_json[:3] and plain[1:3] == (1, "") and plain[0] > 1
+        assert torch.equal(plain[3], by_json[3])
+
+
+def last_quarter(total):
+    model = torch.nn.Linear(200, 100, bias=False).to(models.DEVICE)
+    how = {"sparsifier": "adtopk-threshold:warm=4", "density": 0.01, "plan": "fixed", "total_steps": total}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        sync = sluice.GradientSync(model.named_parameters(), **how)
+    warned = any("does not know without total_steps" in str(w.message) for w in caught)
+    assert warned == (total == 0 and sync.rank == 0)
+    by_rows = []
+    for step in range(80):
+        torch.manual_seed(100 * dist.get_rank() + step)
+        model.weight.grad = torch.randn(100, 200).to(models.DEVICE)
+        sync.step()
+        by_rows.append(sync.stats()["last"]["selected_per_budget"] == 1)
+    sync.close()
+    return by_rows[1::2]
+
+
+def test_rules_know_how_far_the_training_is(pool):
+    for without, known in zip(pool.run(2, last_quarter, 0), pool.run(2, last_quarter, 80)):
+        assert without[:30] == known[:30], "the same until three quarters"
+        assert sum(known[30:]) > sum(without[30:]), "turns by rows send as much as was asked for"
+
+
+def reduced_by_python():
+    torch._dynamo.config.optimize_ddp = "python_reducer"
+    try:
+        ddp = models.wrapped(models.small_model())
+        sync = sluice.attach(ddp)
+        compiled = torch.compile(ddp, backend="eager")
+        with torch._dynamo.config.patch(optimize_ddp="python_reducer"), pytest.raises(RuntimeError) as error:
+            models.loss_of(compiled, 0).backward()
+        sync.close()
+        return str(error.value)
+    finally:
+        torch._dynamo.config.optimize_ddp = True
+
+
+def test_the_python_reducer_is_refused(pool):
+    for text in pool.run(2, reduced_by_python):
+        assert "optimize_ddp" in text and "leave it at True" in text

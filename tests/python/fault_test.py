@@ -273,7 +273,11 @@ def settings(rank_1):
     [
         ({"density": 0.1}, "rank 1 differs from rank 0 in density: '0.05', '0.1'"),
         ({"sparsifier": "dgc"}, "rank 1 differs from rank 0 in sparsifier: 'topk', 'dgc'"),
-        ({"exceptions": {"5": "dense"}}, "rank 1 differs from rank 0 in dense: '', '5'"),
+        ({"exceptions": {"5": "dense"}}, "rank 1 differs from rank 0 in exceptions: '', '5'"),
+        ({"exceptions": {"5": "no_feedback"}}, "rank 1 differs from rank 0 in exceptions: '', '5'"),
+        ({"emulate": "50us,1Gbit"}, "rank 1 has 'emulate=50us,1Gbit' and rank 0 ''"),
+        ({"warmup": "warmup:epochs=2", "steps_per_epoch": 2}, "rank 1 differs from rank 0 in warmup: ''"),
+        ({"total_steps": 9}, "rank 1 differs from rank 0 in total_steps: 0, 9"),
         ({"density": 0}, "density"),
         ({"sparsifier": "nothing"}, "no sparsifier 'nothing'"),
     ],
@@ -283,6 +287,28 @@ def test_other_settings_are_found_at_the_start(pool, other, text):
     for answer in pool.answers(3):
         assert isinstance(answer, Raised) and answer.name == "ValueError"
         assert text in answer.text, answer.text
+
+
+def attached_alone():
+    """Rank 1 comes too late, and then both are there."""
+    text, start = "", time.monotonic()
+    model = models.small_model()
+    if dist.get_rank() == 0:
+        try:
+            sluice.GradientSync(model.named_parameters(), timeout=1)
+        except sluice.CommError as e:
+            text = str(e)
+    took = time.monotonic() - start
+    dist.barrier()
+    sync = sluice.GradientSync(model.named_parameters(), timeout=20)
+    models.loss_of(model, 0).backward()
+    return text, took, sync.step()
+
+
+def test_a_rank_that_attaches_alone_does_not_wait_for_ever(pool):
+    (text, took, first), (_, _, second) = pool.run(2, attached_alone)
+    assert "rank 0 waited 1 s for rank 1 to attach; all ranks of the group must do so" in text
+    assert took < 20 and first and second
 
 
 def other_model():

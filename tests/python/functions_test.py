@@ -1,8 +1,15 @@
 """The methods as functions of tensors, and arguments that make no sense."""
 
+import builtins
+import pathlib
+from datetime import timedelta
+
 import models
+import numpy as np
 import pytest
 import torch
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.distributed.optim import _apply_optimizer_in_backward
 from torch.nn.parallel import DistributedDataParallel
 
 import sluice
@@ -116,9 +123,27 @@ HOSTILE = [
     ({"emulate": "fast"}, "50us,1Gbit"),
     ({"emulate": "50us"}, "expected ALPHA,RATE"),
     ({"gpu_link": "wire"}, "gpu_link must be one of auto, nccl, host, got 'wire'"),
-    ({"gpu_link": "nccl"}, "'gpu_link' nccl needs device cuda"),
+    ({"gpu_link": "nccl"}, 'gpu_link="nccl" needs parameters on a GPU'),
     ({"seed": -1}, "seed"),
+    ({"seed": object()}, "seed"),
+    ({"density": 1.0000001}, "at most 1, got 1.0000001"),
+    ({"density": [0.1]}, "'[0.1]'"),
+    ({"steps_per_epoch": -1}, "'steps_per_epoch' must be a whole number of steps, 0 or more, got -1"),
+    ({"steps_per_epoch": "many"}, "'steps_per_epoch' must be a whole number of steps, 0 or more, got \"many\""),
+    ({"total_steps": 1.5}, "'total_steps' must be a whole number of steps, 0 or more, got 1.5"),
+    ({"timeout": timedelta(seconds=-1)}, "timeout"),
+    ({"timeout": "soon"}, "timeout"),
+    ({"scaler": 3}, "scaler must be a GradScaler, as torch.amp.GradScaler(), or None, got int"),
+    ({"exceptions": {"": "dense"}}, "a key of exceptions must be the name of a parameter or a module"),
+    ({"exceptions": {7: "dense"}}, "got 7"),
+    ({"values": torch.float64}, "must be one of fp32 bf16 fp16, got 'torch.float64'"),
+    ({"dtype": torch.bfloat16}, "values=torch.bfloat16 is the form of what is sent"),
+    ({"plan": {"version": 2, "name": 3, "buckets": []}}, "expected the JSON of a plan"),
+    ({"plan": {"version": 2, "name": "x", "buckets": [{"tensors": 3}]}}, "[plan]"),
+    ({"plan": pathlib.Path("nowhere.json")}, "the plan 'nowhere.json' must be a file that can be read"),
 ]
+# What belongs to another program, or to a library of ours.
+FOREIGN = ("json.exception", "[train]", "--", "rebuild()")
 
 
 def hostile():
@@ -138,6 +163,29 @@ def test_settings_that_make_no_sense(pool):
     for said in pool.run(2, hostile):
         for (how, text), message in zip(HOSTILE, said):
             assert text in message, f"{how}: {message}"
+            assert not any(word in message for word in FOREIGN), message
+
+
+def settings_of_other_types():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    how = {"density": np.float32(0.25), "values": torch.bfloat16, "timeout": timedelta(seconds=30)}
+    sync = sluice.attach(ddp, plan="fixed", dense_rank=np.int64(1), seed=np.uint8(3), **how)
+    models.loss_of(ddp, 0).backward()
+    sparse = [b for b in sync.plan["buckets"] if b["sparsifier"] == "topk"]
+    last = sync.stats()["last"]
+    return {b["values"] for b in sparse}, last["selected_per_budget"], 0.25 < last["density"] < 0.27
+
+
+def test_numbers_of_numpy_dtypes_and_timedeltas(pool):
+    assert pool.run(2, settings_of_other_types) == [({"bf16"}, 1, True)] * 2
+
+
+def test_a_star_import_leaves_list_alone():
+    names = {"list": builtins.list}
+    exec("from sluice import *", names)
+    assert names["list"] is builtins.list and names["attach"] is sluice.attach
+    assert "sparsifiers" in sluice.list()
 
 
 def hostile_models():
@@ -160,7 +208,13 @@ def hostile_models():
     device = models.DEVICE
     ddp = DistributedDataParallel(torch.nn.Linear(4, 4, device=device))
     sync = sluice.attach(ddp)
-    attempt(lambda: sluice.attach(ddp))
+    attempt(lambda: sluice.attach(ddp, density=0.5))
+    hooked = DistributedDataParallel(torch.nn.Linear(4, 4, device=device))
+    hooked.register_comm_hook(None, default_hooks.allreduce_hook)
+    attempt(lambda: sluice.attach(hooked))
+    stepped = torch.nn.Linear(4, 4, device=device)
+    _apply_optimizer_in_backward(torch.optim.SGD, stepped.parameters(), {"lr": 0.1})
+    attempt(lambda: sluice.attach(DistributedDataParallel(stepped)))
     sync.close()
     attempt(lambda: ddp(torch.ones(2, 4, device=device)).sum().backward())
 
@@ -184,7 +238,9 @@ def test_models_that_cannot_be_taken(pool):
         "parameter 'd' must be fp32, bf16 or fp16",
         "every parameter must come once",
         "must be on the CPU or a CUDA GPU",
+        "is attached already, with another density: 0.01, 0.5; close() that sync first",
         "the model must have no hook yet, but torch says: register_comm_hook",
+        "an optimizer must step behind backward(), but that of 'weight' steps inside of it",
         "it was closed",
         "brought none of '1.bias' (1 of 4 are missing)",
         "Embedding(sparse=False)",
@@ -287,6 +343,6 @@ def logged():
 
 def test_steps_are_logged(pool):
     for rows in pool.run(2, logged):
-        assert rows["sluice/density"] == (0.1, 1)
+        assert rows["sluice/density"] == ((0.1 * 1600 + 40) / 1640, 1), "biases stay dense"
         assert rows["sluice/bytes_sent"][0] > 0
         assert rows["sluice/selected_per_budget"] == (1.0, 1)

@@ -1,6 +1,9 @@
 """Plans that are decided while training goes on."""
 
+import json
+import pathlib
 import time
+import warnings
 
 import models
 import pytest
@@ -174,6 +177,109 @@ def test_a_rank_that_is_late_for_a_decision(pool):
     for texts, plan, since, same in answers:
         assert len(texts) == 1 and same
         assert plan == answers[0][1] and since == answers[0][2] >= 21
+
+
+def ends_dense(step_by_step, plan):
+    """On a network that costs nothing: what is warned of, counted and sent."""
+    model = models.small_model()
+    how = {"density": 0.05, "plan": plan, "network": "1us,400Gbit"}
+    ddp = None if step_by_step else models.wrapped(model)
+    sync = sluice.GradientSync(model.named_parameters(), **how) if step_by_step else sluice.attach(ddp, **how)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for step in range(DECIDES + 5):
+            model.zero_grad()
+            models.loss_of(ddp or model, step).backward()
+            if step_by_step:
+                sync.step()
+    texts = [str(w.message) for w in caught if "[sluice]" in str(w.message)]
+    exact = models.summed(models.local_gradient(model, step)) / dist.get_world_size()
+    error = (models.gradients(model) - exact).abs().max() / exact.abs().max()
+    return texts, sync.stats(), sync.plan["buckets"], error.item(), models.flat(model.parameters()).numel()
+
+
+@pytest.mark.parametrize("step_by_step", [False, True])
+def test_a_plan_that_ends_dense_says_so_and_keeps_the_values(pool, step_by_step):
+    for rank, (texts, stats, buckets, error, size) in enumerate(pool.run(2, ends_dense, step_by_step, "auto")):
+        assert len(texts) == (1 if rank == 0 else 0), texts
+        assert {(b["sparsifier"], b["values"]) for b in buckets} == {("none", "fp32")}
+        assert not any("bf16" in b["collective"] for b in buckets)
+        # The residual of before is delivered as it was: only the last step is compared.
+        assert error < 1e-5
+        last = stats["last"]
+        assert last["density"] == 1 and last["selected_per_budget"] == 1
+        assert last["bytes_sent"] >= 4 * size
+        assert 0.05 < stats["total"]["density"] < 1
+        assert "--" not in stats["plan"]["why"]
+        if rank == 0:
+            assert f"from step {DECIDES} on 100 %" in texts[0] and 'sparsifier "topk"' in texts[0]
+            assert "compressing would not pay" in texts[0] and "ms expected" in texts[0]
+            assert 'plan="fixed"' in texts[0] and "--" not in texts[0]
+
+
+def test_a_fixed_plan_stays_sparse(pool):
+    for texts, stats, buckets, _, _ in pool.run(2, ends_dense, False, "fixed"):
+        assert texts == [] and stats["plan"]["since"] == 0
+        assert "topk" in {b["sparsifier"] for b in buckets}
+        assert stats["last"]["density"] < 0.2
+
+
+def recorded_plan():
+    """A record of a run: size=4k, and from the fourth step on all in one bucket."""
+    _, _, first = made("size=4k")
+    _, _, later = made("single")
+    plans = {"first": first.plan, "later": later.plan}
+    first.close()
+    later.close()
+    decision = {"step": 3, "why": "by hand", "name": "single", "buckets": plans["later"]["buckets"]}
+    return {**plans["first"], "later": [decision]}
+
+
+def follows_a_record(folder):
+    record = recorded_plan()
+    path = pathlib.Path(folder) / f"plan{dist.get_rank()}.json"
+    path.write_text(json.dumps(record, indent=dist.get_rank()))
+    out = []
+    for plan in (record, path, str(path)):
+        model, ddp, sync = made(plan)
+        counts = []
+        for step in range(5):
+            ddp.zero_grad()
+            models.loss_of(ddp, step).backward()
+            counts.append(len(sync.plan["buckets"]))
+        out.append((counts, decision(sync), models.gradients(model)))
+        saved = sync.state_dict()
+        trained_on = trained(sync, ddp, model, range(5, 8))
+        sync.close()
+    # A state of behind the decision goes on by it.
+    model, ddp, sync = made(record)
+    sync.load_state_dict(saved)
+    trained_again = trained(sync, ddp, model, range(5, 8))
+    return out, len(sync.plan["buckets"]), [torch.equal(a, b) for a, b in zip(trained_on, trained_again)]
+
+
+def test_a_recorded_plan_is_followed_with_what_was_decided_later(pool, tmp_path):
+    for out, resumed, equal in pool.run(2, follows_a_record, str(tmp_path)):
+        for counts, decided, gradients in out:
+            first, last = counts[0], counts[-1]
+            assert counts == [first] * 3 + [last] * 2 and first != last
+            assert decided == {"name": "single", "since": 3, "why": "by hand"}
+            assert torch.equal(gradients, out[0][2])
+        assert resumed == out[0][0][-1] and equal == [True, True]
+
+
+def plans_of_their_own(folder):
+    record = recorded_plan()
+    record["later"][0]["step"] += dist.get_rank()
+    path = pathlib.Path(folder) / f"plan{dist.get_rank()}.json"
+    path.write_text(json.dumps(record))
+    made(str(path), timeout=20)
+
+
+def test_ranks_with_different_plan_files_are_told(pool, tmp_path):
+    pool.start(2, plans_of_their_own, str(tmp_path))
+    for answer in pool.answers(2):
+        assert answer.name == "ValueError" and "rank 1 differs from rank 0 in plan" in answer.text
 
 
 def another_setting():

@@ -11,6 +11,7 @@
 #include "sluice/cli/commands.h"
 #include "sluice/cli/shared/help.h"
 #include "sluice/core/error.h"
+#include "sluice/core/number_text.h"
 #include "sluice/run/terminal.h"
 
 namespace sluice {
@@ -43,7 +44,8 @@ std::size_t parse_size(const std::string& text) {
 
 void check_density(double density) {
   require(density > 0 && density <= 1,
-          "[bench] density must be above 0 and at most 1, got ", density);
+          "[bench] density must be above 0 and at most 1, got ",
+          shortest(density));
 }
 
 void check_threads(std::int64_t threads) {

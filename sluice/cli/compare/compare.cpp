@@ -19,6 +19,8 @@
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
 #include "sluice/core/error.h"
+#include "sluice/core/json_check.h"
+#include "sluice/core/number_text.h"
 
 namespace sluice {
 namespace {
@@ -236,13 +238,7 @@ void save(const Options& o, const Comparison& comparison) {
 }
 
 // The folder may have been moved since.
-Comparison load(const Options& o) {
-  const std::string path = o.out + "/compare.json";
-  const Json json = read_json_or_nothing(path);
-  require(json.is_object(), "[compare] --report-only needs the folder of a ",
-          "comparison in --out, got '", o.out, "', which has no compare.json");
-  require(json.contains("cells") && !json["cells"].empty(), "[compare] '", path,
-          "' must be a comparison with at least one run");
+Comparison comparison_of(const Json& json, const Options& o) {
   Comparison comparison;
   comparison.jobs = json.at("jobs").get<std::size_t>();
   comparison.grid = json.value("grid", "");
@@ -259,6 +255,22 @@ Comparison load(const Options& o) {
     comparison.cells.push_back(cell);
   }
   return comparison;
+}
+
+Comparison load(const Options& o) {
+  const std::string path = o.out + "/compare.json";
+  const Json json = read_json_or_nothing(path);
+  require(json.is_object(), "[compare] --report-only needs the folder of a ",
+          "comparison in --out, got '", o.out, "', which has no compare.json");
+  require(json.contains("cells") && !json["cells"].empty(), "[compare] '", path,
+          "' must be a comparison with at least one run");
+  try {
+    return comparison_of(json, o);
+  } catch (const Json::exception& e) {
+    throw std::invalid_argument(
+        concat("[compare] '", path, "' must be as sluice compare wrote it: ",
+               json_problem(e.what()), "; compare again into another --out"));
+  }
 }
 
 std::vector<RunRecord> read_runs(const std::vector<Cell>& cells) {
@@ -338,7 +350,8 @@ Grid parse_grid(const Options& o) {
             parse_list<double>("--tune-rates", o.rates, "0.5,1,2")};
   for (const double m : grid.momenta) {
     require(m >= 0 && m < 1,
-            "[compare] --tune-momenta must be from 0 to below 1, got ", m);
+            "[compare] --tune-momenta must be from 0 to below 1, got ",
+            shortest(m));
   }
   for (const double r : grid.rates) {
     require(r > 0, "[compare] --tune-rates must be above 0, got ", r);

@@ -10,6 +10,7 @@
 #include "sluice/cli/shared/table.h"
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
+#include "sluice/run/summary.h"
 
 namespace sluice {
 namespace {
@@ -149,6 +150,8 @@ Json make_row(const Group& g, const ScoreKind& kind,
   row["k_hat_over_k"] =
       mean(g.each([](const RunRecord& r) { return r.k_hat_over_k; }));
   row["step_speedup"] = row["target_speedup"] = Json();
+  row["trained_dense"] =
+      mean(g.each([](const RunRecord& r) { return r.trained_dense; }));
   row["sent_density"] =
       mean(g.each([](const RunRecord& r) { return r.density; }));
   for (const char* key : {"sparsifier", "collective", "optimizer"}) {
@@ -201,7 +204,8 @@ Json describe_run(const Cell& cell, const RunRecord& run, const ScoreKind& kind,
                {"target_s", Json()},
                {"step_ms", 1e3 * run.step_s},
                {"kb_per_step", run.bytes_per_step / 1e3},
-               {"k_hat_over_k", run.k_hat_over_k}};
+               {"k_hat_over_k", run.k_hat_over_k},
+               {"trained_dense", run.trained_dense}};
   if (run.evaluations.empty()) return json;
   json[kind.name] = run.final_score();
   json["best"] = run.best_score();
@@ -250,12 +254,30 @@ std::vector<std::string> make_notes(const std::vector<Cell>& cells,
   }
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const std::string state = state_of(runs[i]);
+    const std::string dense = dense_label(runs[i].trained_dense);
+    if (!dense.empty()) {
+      notes.push_back(fmt::format(
+          "{}: {}, as its plan sends whole what {} was to select from; --plan "
+          "fixed keeps it sparse",
+          cells[i].describe(), dense,
+          cells[i].config.at("sparsifier").get<std::string>()));
+    }
     if (state == "finished") continue;
     notes.push_back(fmt::format("{}: {}{}{}", cells[i].describe(), state,
                                 runs[i].failure.empty() ? "" : ": ",
                                 runs[i].failure));
   }
   return notes;
+}
+
+// Rows whose methods say what became of them.
+std::vector<Json> for_people(std::vector<Json> rows) {
+  for (Json& row : rows) {
+    const std::string dense = dense_label(row["trained_dense"].get<double>());
+    if (dense.empty()) continue;
+    row["method"] = concat(row["method"].get<std::string>(), ", ", dense);
+  }
+  return rows;
 }
 
 // Null is nothing in CSV.
@@ -306,8 +328,8 @@ Report make_report(const std::vector<Cell>& cells,
 }
 
 std::string print_report(const Report& report) {
-  std::string text =
-      print_rows(report.rows, table_of(*report.kind), Format::kTable);
+  std::string text = print_rows(for_people(report.rows), table_of(*report.kind),
+                                Format::kTable);
   for (const std::string& note : report.notes) text += note + "\n";
   return text;
 }
@@ -315,8 +337,8 @@ std::string print_report(const Report& report) {
 void write_report(const std::string& folder, const Report& report,
                   const std::vector<Cell>& cells,
                   const std::vector<RunRecord>& runs) {
-  std::string markdown =
-      print_rows(report.rows, table_of(*report.kind), Format::kMarkdown);
+  std::string markdown = print_rows(for_people(report.rows),
+                                    table_of(*report.kind), Format::kMarkdown);
   for (const std::string& note : report.notes) markdown += "\n" + note + "\n";
   const Json all = {{"score", report.kind->name},
                     {"target", maybe(report.target)},

@@ -30,7 +30,11 @@ bool must_be_dense(const Job& job, const BucketPlan& bucket) {
 // What the iteration would be if one bucket travelled in another way.
 Json alternatives(const Job& job, Plan plan, std::size_t bucket) {
   BucketPlan& b = plan.buckets[bucket];
-  std::vector<BucketPlan> ways = dense_ways(job);
+  // In any form of value: who explains chooses nothing.
+  std::vector<BucketPlan> ways;
+  for (const CostRow& row : job.collectives) {
+    if (row.dense) ways.push_back(dense_bucket(job, row.name));
+  }
   if (!must_be_dense(job, b)) {
     for (const BucketPlan& way : sparse_ways(job)) {
       ways.push_back(way);

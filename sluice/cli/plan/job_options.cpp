@@ -10,6 +10,7 @@
 #include "sluice/comm/emulated/emulated.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
+#include "sluice/core/plain_none.h"
 #include "sluice/feedback/feedback.h"
 #include "sluice/plan/decisions.h"
 #include "sluice/plan/network.h"
@@ -116,11 +117,10 @@ Job make_job(const JobOptions& o) {
   job.device = o.device;
   job.streams.select_beside = o.select == "beside";
   job.hierarchical = o.hierarchical;
-  job.sparse.sparsifier = o.sparsifier;
+  job.sparse.sparsifier = plain_none(o.sparsifier);
   job.sparse.feedback = o.feedback;
   job.sparse.values = o.values;
-  job.sparse.collective =
-      o.sparsifier == "none" ? o.dense_collective : o.collective;
+  job.sparse.collective = job.all_dense() ? o.dense_collective : o.collective;
   job.dense_collective = o.dense_collective;
   job.density = o.density;
   job.dense = dense_tensors(job.profile, static_cast<std::size_t>(o.dense_rank),

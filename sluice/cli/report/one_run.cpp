@@ -10,6 +10,7 @@
 #include "sluice/report/plan_page.h"
 #include "sluice/report/settings.h"
 #include "sluice/report/timeline_plot.h"
+#include "sluice/run/summary.h"
 
 namespace sluice {
 namespace {
@@ -111,6 +112,12 @@ Page page_of_run(const RunsOnPage& what) {
       job_setting(run.config), "; seed ", setting(run.config, "seed"));
   page.state = what.live && !run.finished ? "running" : state_of(run);
   page.notes = what.notes;
+  const std::string dense = dense_label(run.trained_dense);
+  if (!dense.empty()) {
+    page.notes.push_back(
+        concat(dense, ": its plan sends whole what ", method_of(run.config),
+               " was to select from; --plan fixed keeps it sparse"));
+  }
   if (!run.failure.empty()) page.notes.push_back("it failed: " + run.failure);
   if (!what.live) {
     page.notes.insert(page.notes.end(), run.notes.begin(), run.notes.end());

@@ -14,6 +14,7 @@
 #include "sluice/report/advice.h"
 #include "sluice/report/curves.h"
 #include "sluice/report/settings.h"
+#include "sluice/run/summary.h"
 
 namespace sluice {
 namespace {
@@ -117,8 +118,10 @@ PageTable methods_table(const Report& report,
                  {"x target", "times faster than dense, to the target"}};
   for (const Json& row : report.rows) {
     const RunGroup* group = group_named(groups, name_of(row));
+    const std::string dense = dense_label(number_at(row, "trained_dense"));
     table.rows.push_back(
-        {text_cell(row.value("method", "")),
+        {text_cell(
+             concat(row.value("method", ""), dense.empty() ? "" : ", ", dense)),
          number_cell(fmt::format("{:g}", 100 * number_at(row, "density")),
                      100 * number_at(row, "density")),
          text_cell(row.value("recipe", "")), fixed(number_at(row, "seeds"), 0),
@@ -176,6 +179,8 @@ PageTable runs_table(const RunsOnPage& what, const Report& report) {
     const auto of_steps = [&](double value) { return begun ? value : kNone; };
     std::string state = state_of(run);
     if (what.live && state == "unfinished") state = "running";
+    const std::string dense = dense_label(run.trained_dense);
+    if (!dense.empty()) state += ", " + dense;
     table.rows.push_back(
         {{fs::path(cell.folder).filename().string(), std::nullopt,
           link_to(what, cell)},

@@ -12,6 +12,7 @@
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
 #include "sluice/core/error.h"
+#include "sluice/core/number_text.h"
 #include "sluice/study/study.h"
 
 namespace sluice {
@@ -148,7 +149,8 @@ std::vector<StudiedRun> run_studied(const StudiedJob& o,
   require(!mpi_launched(), "[study] must be started without mpirun or srun: ",
           "the job starts its own workers");
   require(density > 0 && density <= 1,
-          "[study] --density must be above 0 and at most 1, got ", density);
+          "[study] --density must be above 0 and at most 1, got ",
+          shortest(density));
   check_flags(o.job);
   const auto cells = cells_of(o, methods_of(o, methods, study), density, study);
   open_study_folder(o.out, o.overwrite);

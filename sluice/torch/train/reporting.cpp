@@ -64,6 +64,7 @@ void Reporting::write_setup() const {
 void Reporting::planned(const LiveOutcome& outcome) {
   if (metrics_ == nullptr) return;
   say(outcome.says);
+  say_if_dense();
   const Session& s = session_;
   try_to_write("plan.json", [&] {
     write_text(s.config.out + "/plan.json",
@@ -94,12 +95,13 @@ void Reporting::say_what_begins() {
   for (const std::string& note : s.task->notes()) say(note);
   if (!s.imported.empty()) say(s.imported);
   if (!s.model.forecast.empty()) say(s.model.forecast);
+  say_if_dense();
   if (s.exchanges() && plans_live(s.config) && s.model.decisions.size() == 1) {
     say(concat("the first steps are measured, and --plan ", s.config.plan,
                " goes by that, so that this run does not repeat bit for bit: "
                "--plan ",
-               s.config.out, "/plan.json repeats it, --plan ",
-               first_plan(s.config), " decides nothing"));
+               s.config.out,
+               "/plan.json repeats it, --plan fixed decides nothing"));
   }
   if (depends_on_times(s)) {
     say("this run does not repeat bit for bit, since measured times decide how "
@@ -112,6 +114,18 @@ void Reporting::say_what_begins() {
   if (!s.link_problem.empty()) {
     say("GPUs exchange through the host, not by NCCL: " + s.link_problem);
   }
+}
+
+void Reporting::say_if_dense() {
+  const Session& s = session_;
+  const double share = s.share_sent_whole();
+  if (said_dense_ || dense_label(share).empty()) return;
+  said_dense_ = true;
+  say(concat("from step ", s.progress.done + 1, " on ",
+             static_cast<int>(100 * share), " % of what ", s.config.sparsifier,
+             " was to select from is sent whole, as plan ", s.model.plan.name,
+             " has it; --plan fixed keeps ", s.config.sparsifier, " at ",
+             s.config.density, ", --sparsifier none has the recipe for dense"));
 }
 
 void Reporting::say_what_goes_on(const SavedRun& saved) {
@@ -220,6 +234,7 @@ TrainSummary Reporting::finish(bool stopped) {
       session_.sync->memory_bytes() + session_.adapter->memory_bytes();
   s.weights = hash_tensors(session_.model.parameters);
   s.stopped = stopped;
+  s.trained_dense = session_.share_sent_whole();
   if (!session_.is_first()) return s;
   if (all_.steps > 0) {
     s.seconds = all_.seconds / all_.ranks;

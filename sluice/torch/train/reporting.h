@@ -48,6 +48,8 @@ class Reporting {
   void try_to_write(const std::string& file,
                     const std::function<void()>& write);
   void say_what_begins();
+  // Once, when a plan sends whole what was to be selected from.
+  void say_if_dense();
   void say_what_goes_on(const SavedRun& saved);
 
   Session& session_;
@@ -55,6 +57,7 @@ class Reporting {
   std::unique_ptr<Metrics> metrics_;  // on rank 0
   std::string problem_;
   bool trace_written_ = false;
+  bool said_dense_ = false;
   StepTotals window_;  // since the last log, of this rank
   StepTotals all_;     // of the run, of all ranks, on rank 0
   TrainSummary summary_;

@@ -172,6 +172,11 @@ PlanSite Session::site() const {
                    threads);
 }
 
+double Session::share_sent_whole() const {
+  if (config.sparsifier == "none") return 0;
+  return sluice::share_sent_whole(model.plan, model.as_planned());
+}
+
 std::string_view Session::gpu_link() const {
   if (device.is_cpu() || comm.size() == 1) return "";
   return link != nullptr ? "nccl" : "mpi";

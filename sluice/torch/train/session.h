@@ -40,6 +40,9 @@ class Session {
   Machines machines() const { return {machine_of, comm.rank(), comm.size()}; }
   // Whether something is exchanged, by plans that may change.
   bool exchanges() const { return comm.size() > 1; }
+  // Of what the sparsifier is to select from, by the plan as it is now; see
+  // sluice/run/planning.h.
+  double share_sent_whole() const;
   // Between two steps, a call of all ranks: goes on by another plan.
   void take_plan(const Decision& decision);
 
