@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "sluice/collective/auto.h"
@@ -38,17 +39,16 @@ class GradientSync::Impl {
         network_(options.network) {
     take(options_.plan);
     selector_ = std::thread([this] { loop(&Impl::select_all); });
-    exchanger_ = std::thread([this] { loop(&Impl::exchange_all); });
+    try {
+      exchanger_ = std::thread([this] { loop(&Impl::exchange_all); });
+    } catch (const std::system_error&) {
+      end_threads();
+      throw;
+    }
   }
 
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    selector_.join();
-    exchanger_.join();
+    end_threads();
     // The streams of a step that was given up may wait for other ranks.
     if (open_) abort_link();
   }
@@ -175,6 +175,17 @@ class GradientSync::Impl {
   const Plan& plan() const { return options_.plan; }
 
  private:
+  void end_threads() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread* thread : {&selector_, &exchanger_}) {
+      if (thread->joinable()) thread->join();
+    }
+  }
+
   // Those of a hierarchical plan.
   // With the sums that were started, which must not outlive what they go by.
   void forget_step() {

@@ -12,6 +12,7 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "sluice/cli/shared/help.h"
@@ -21,6 +22,7 @@
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/ensure.h"
+#include "sluice/core/message.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -61,10 +63,10 @@ std::unique_ptr<Communicator> make_rank(std::unique_ptr<Engine> engine,
   return comm;
 }
 
-std::string message_of(const std::exception& e) {
+std::string problem_of_rank(const std::exception& e) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
   return memory ? "[launch] not enough memory; ask for fewer elements or ranks"
-                : e.what();
+                : message_of(e);
 }
 
 // Runs the work of one rank; if it fails, the others need not find out by their
@@ -77,7 +79,7 @@ void work_on(Communicator& comm,
   } catch (const std::exception& e) {
     const std::exception_ptr error = std::current_exception();
     try {
-      if (!comm.failed()) comm.abandon(message_of(e));
+      if (!comm.failed()) comm.abandon(problem_of_rank(e));
     } catch (const CommError&) {
     }
     std::rethrow_exception(error);
@@ -95,7 +97,7 @@ void work_on(Communicator& comm,
     _exit(1);
   }
   fmt::print(stderr, "rank {} (host {}, process {}): {}\n", rank, host_name(),
-             getpid(), message_of(e));
+             getpid(), problem_of_rank(e));
   std::fflush(stderr);
   _exit(1);
 }
@@ -153,14 +155,25 @@ void run_threads(const LaunchOptions& options,
   auto engines = make_thread_engines(options.ranks(), how);
   std::vector<std::exception_ptr> errors(engines.size());
   std::vector<std::thread> threads;
+  const auto run = [&](std::size_t r) {
+    try {
+      work_on(*make_rank(std::move(engines[r]), options), work);
+    } catch (...) {
+      errors[r] = std::current_exception();
+    }
+  };
   for (std::size_t r = 0; r < engines.size(); ++r) {
-    threads.emplace_back([&, r] {
+    try {
+      threads.emplace_back(run, r);
+    } catch (const std::system_error& e) {
+      errors[r] = std::current_exception();
+      // The others hear at once that this rank will never run.
       try {
-        work_on(*make_rank(std::move(engines[r]), options), work);
-      } catch (...) {
-        errors[r] = std::current_exception();
+        make_rank(std::move(engines[r]), options)->abandon(problem_of_rank(e));
+      } catch (const CommError&) {
       }
-    });
+      break;
+    }
   }
   for (std::thread& thread : threads) thread.join();
   throw_first(errors);
