@@ -12,12 +12,14 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "sluice/cli/shared/child.h"
+#include "sluice/cli/shared/one_host.h"
 #include "sluice/cli/shared/rank_outputs.h"
 #include "sluice/core/ensure.h"
 #include "sluice/run/process_id.h"
@@ -49,7 +51,8 @@ std::vector<std::string> own_arguments() {
   return words;
 }
 
-std::vector<std::string> command_line(const MpirunJob& job) {
+std::vector<std::string> command_line(
+    const MpirunJob& job, const std::vector<std::string>& more_options) {
   // mpirun waits this long before it sends the survivors of a rank a SIGTERM
   // (its default is 1 s, too early for them to find out who is missing).
   const auto patience = static_cast<long>(std::ceil(job.deadline)) + 5;
@@ -75,6 +78,7 @@ std::vector<std::string> command_line(const MpirunJob& job) {
   if (job.ranks > std::thread::hardware_concurrency()) {
     words.insert(words.end(), {"--mca", "mpi_yield_when_idle", "1"});
   }
+  words.insert(words.end(), more_options.begin(), more_options.end());
   for (std::string& word : own_arguments()) {
     if (std::ranges::count(job.without, word) == 0) {
       words.push_back(std::move(word));
@@ -84,7 +88,11 @@ std::vector<std::string> command_line(const MpirunJob& job) {
   return words;
 }
 
-pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
+pid_t start(const MpirunJob& job, const sigset_t& mask) {
+  std::optional<OneHost> one_host;
+  if (job.hostfile.empty() && mpirun_stays_here()) one_host.emplace();
+  const std::vector<std::string> words = command_line(
+      job, one_host ? one_host->words() : std::vector<std::string>());
   SpawnOptions options;
   options.mask = mask;
   // Not SIGTERM, which mpirun would sit out for all of its patience: without it
@@ -336,9 +344,8 @@ MpirunEnd run_under_mpirun(const MpirunJob& how) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
-  const std::vector<std::string> words = command_line(how);
   const HeldSignals signals;
-  Job job(start(words, signals.before()), how, outputs);
+  Job job(start(how, signals.before()), how, outputs);
   const int status = job.run(signals);
   MpirunEnd end;
   end.stopped = job.told_to_stop();
