@@ -17,8 +17,11 @@ if(TARGET sluice_program)
       INSTALL_RPATH $<TARGET_FILE_DIR:torch>)
   endif()
   install(TARGETS sluice_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS sluice_bind_to_loopback DESTINATION ${CMAKE_INSTALL_LIBDIR}/sluice)
   if(SKBUILD)
     install(TARGETS sluice_program RUNTIME DESTINATION sluice/bin COMPONENT python)
+    install(TARGETS sluice_bind_to_loopback
+      DESTINATION sluice/${CMAKE_INSTALL_LIBDIR}/sluice COMPONENT python)
   endif()
 endif()
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE

@@ -14,6 +14,7 @@
 #include "sluice/cli/shared/build_info.h"
 #include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/launch.h"
+#include "sluice/core/message.h"
 #include "sluice/core/nearest_name.h"
 
 namespace {
@@ -119,7 +120,7 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return fail("[sluice] not enough memory; ask for fewer elements");
   } catch (const std::exception& e) {
-    return fail(e.what());
+    return fail(sluice::message_of(e));
   }
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
     return fail(fmt::format("[sluice] standard output must be writable: {}",

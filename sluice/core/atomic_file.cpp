@@ -1,6 +1,7 @@
 #include "sluice/core/atomic_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -27,8 +28,16 @@ bool sync_folder(const std::string& path) {
 
 AtomicFile::AtomicFile(const std::string& path)
     : path_(path), partial_(path + ".partial") {
-  fd_ = open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  check(fd_ >= 0);
+  fd_ = open_anew(partial_);
+  if (fd_ >= 0) return;
+  const int error = errno;
+  std::error_code ignored;
+  const auto in_the_way = std::filesystem::symlink_status(partial_, ignored);
+  ensure(!std::filesystem::exists(in_the_way), "[write] '", path_,
+         "' could not be written: '", partial_,
+         "' is in the way and cannot be removed: ", std::strerror(error));
+  errno = error;
+  check(false);
 }
 
 AtomicFile::~AtomicFile() {
@@ -65,6 +74,38 @@ void AtomicFile::check(bool ok) const {
          std::filesystem::exists(path_, ignored)
              ? "; the file that was there is as it was"
              : "; there is no such file, as before");
+}
+
+int open_anew(const std::string& path) {
+  // Another process may make the name again; it does not do so for ever.
+  constexpr int kTries = 8;
+  int fd = -1;
+  for (int i = 0; i < kTries && fd < 0; ++i) {
+    fd = open(path.c_str(),
+              O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd >= 0 || errno != EEXIST) return fd;
+    if (unlink(path.c_str()) != 0 && errno != ENOENT) return -1;
+  }
+  return fd;
+}
+
+int open_to_append(std::string_view owner, const std::string& path) {
+  const int fd =
+      open(path.c_str(),
+           O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC,
+           0666);
+  const char* why = "it is a pipe or a device; remove it";
+  if (fd < 0 && errno == ELOOP) {
+    why = "it is a symbolic link; remove the link";
+  } else if (fd < 0 && errno != ENXIO) {
+    why = std::strerror(errno);
+  }
+  struct stat status = {};
+  if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) return fd;
+  if (fd >= 0) close(fd);
+  throw std::runtime_error(
+      concat("[", owner, "] '", path,
+             "' must be a file that can be written, but: ", why));
 }
 
 void write_text(const std::string& path, const std::string& text) {

@@ -49,9 +49,11 @@ MemoryDataset::Content CifarDataset::load(const Kind& kind,
       params.limit > 0 ? static_cast<std::size_t>(params.limit) : total;
   for (const std::string& path :
        find_files(kind.owner, folder.string(), names, kind.source)) {
-    const auto bytes = read_file(kind.owner, path);
+    // One byte more than there must be tells that it is another file.
+    const auto bytes = InflatedFile(kind.owner, path).read(expected + 1);
     ensure(bytes.size() == expected, "[", kind.owner, "] '", path,
-           "' must have ", expected, " bytes, has ", bytes.size(),
+           "' must have ", expected, " bytes, has ",
+           bytes.size() < expected ? std::to_string(bytes.size()) : "more",
            bytes.size() < expected ? "; it was cut short"
                                    : "; it is another file");
     for (auto at = bytes.begin();

@@ -9,47 +9,63 @@
 namespace sluice {
 namespace {
 
-struct Idx {
-  std::vector<std::size_t> dims;
-  std::vector<std::uint8_t> data;
-};
-
 std::uint32_t big_endian(const std::uint8_t* p) {
   return std::uint32_t{p[0]} << 24 | std::uint32_t{p[1]} << 16 |
          std::uint32_t{p[2]} << 8 | std::uint32_t{p[3]};
 }
 
+// No data set of this format is larger.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 31;
+
 // Two zero bytes, 8 for unsigned bytes, the number of dimensions, each of them
 // as a big-endian u32, then the elements.
-Idx read_idx(std::string_view owner, const std::string& path,
-             std::size_t rank) {
-  std::vector<std::uint8_t> bytes = read_file(owner, path);
-  const std::size_t header = 4 + 4 * rank;
-  ensure(bytes.size() >= header, "[", owner, "] '", path,
-         "' must have a header of ", header, " bytes, has ", bytes.size(),
-         " bytes; it was cut short");
-  const std::uint32_t magic = 0x800U + static_cast<std::uint32_t>(rank);
-  const std::uint32_t found = big_endian(bytes.data());
-  ensure(found == magic, "[", owner, "] '", path, "' must begin with ", magic,
-         " (IDX, bytes, ", rank, " dimensions), begins with ", found,
-         "; it is another file, or damaged");
-  Idx idx;
-  // Four factors below 2^32 could overflow, three could not by much: the size
-  // of the file bounds what is accepted.
-  unsigned __int128 size = 1;
-  for (std::size_t i = 0; i < rank; ++i) {
-    idx.dims.push_back(big_endian(bytes.data() + 4 + 4 * i));
-    size *= idx.dims.back();
+class IdxFile {
+ public:
+  // Reads the header.
+  IdxFile(std::string_view owner, const std::string& path, std::size_t rank)
+      : owner_(owner), path_(path), file_(owner, path) {
+    const std::size_t header = 4 + 4 * rank;
+    const auto bytes = file_.read(header);
+    ensure(bytes.size() == header, "[", owner, "] '", path,
+           "' must have a header of ", header, " bytes, has ", bytes.size(),
+           " bytes; it was cut short");
+    const std::uint32_t magic = 0x800U + static_cast<std::uint32_t>(rank);
+    const std::uint32_t found = big_endian(bytes.data());
+    ensure(found == magic, "[", owner, "] '", path, "' must begin with ", magic,
+           " (IDX, bytes, ", rank, " dimensions), begins with ", found,
+           "; it is another file, or damaged");
+    // Three factors below 2^32 could overflow 64 bits.
+    unsigned __int128 size = 1;
+    for (std::size_t i = 0; i < rank; ++i) {
+      dims_.push_back(big_endian(bytes.data() + 4 + 4 * i));
+      size *= dims_.back();
+    }
+    ensure(size <= kMostBytes, "[", owner, "] '", path,
+           "' must announce at most ", kMostBytes,
+           " bytes in its header, announces more; it is damaged");
+    size_ = static_cast<std::size_t>(size);
   }
-  ensure(size == bytes.size() - header, "[", owner, "] '", path,
-         "' must hold as many bytes as its header says (",
-         static_cast<std::uint64_t>(size), "), holds ", bytes.size() - header,
-         "; it was cut short or is damaged");
-  bytes.erase(bytes.begin(),
-              bytes.begin() + static_cast<std::ptrdiff_t>(header));
-  idx.data = std::move(bytes);
-  return idx;
-}
+
+  const std::vector<std::size_t>& dims() const { return dims_; }
+
+  // Reads the elements. Never inflates more than the header announces: a few
+  // bytes of gzip could fill all memory.
+  std::vector<std::uint8_t> read() {
+    auto bytes = file_.read(size_ + 1);
+    ensure(bytes.size() == size_, "[", owner_, "] '", path_,
+           "' must hold as many bytes as its header says (", size_, "), holds ",
+           bytes.size() > size_ ? "more" : std::to_string(bytes.size()),
+           "; it was cut short or is damaged");
+    return bytes;
+  }
+
+ private:
+  std::string owner_;
+  std::string path_;
+  InflatedFile file_;
+  std::vector<std::size_t> dims_;
+  std::size_t size_ = 0;
+};
 
 std::vector<std::string> file_names(Split split) {
   const std::string stem = split == Split::kTrain ? "train" : "t10k";
@@ -76,23 +92,24 @@ MemoryDataset::Content IdxDataset::load(const Kind& kind, const Params& params,
       place.folder.empty() ? std::string(kind.folder) : place.folder;
   const auto paths =
       find_files(kind.owner, folder, file_names(place.split), kind.source);
-  Idx images = read_idx(kind.owner, paths[0], 3);
-  Idx labels = read_idx(kind.owner, paths[1], 1);
+  IdxFile images(kind.owner, paths[0], 3);
+  IdxFile labels(kind.owner, paths[1], 1);
+  const auto& dims = images.dims();
+  ensure(dims[1] == 28 && dims[2] == 28, "[", kind.owner, "] '", paths[0],
+         "' must hold images of 28 x 28, holds ", dims[1], " x ", dims[2],
+         "; it is another data set");
+  ensure(dims[0] == labels.dims()[0], "[", kind.owner, "] '", paths[0],
+         "' and '", paths[1], "' must hold as many, hold ", dims[0],
+         " images and ", labels.dims()[0], " labels");
   Content content;
-  ensure(images.dims[1] == 28 && images.dims[2] == 28, "[", kind.owner, "] '",
-         paths[0], "' must hold images of 28 x 28, holds ", images.dims[1],
-         " x ", images.dims[2], "; it is another data set");
-  ensure(images.dims[0] == labels.dims[0], "[", kind.owner, "] '", paths[0],
-         "' and '", paths[1], "' must hold as many, hold ", images.dims[0],
-         " images and ", labels.dims[0], " labels");
+  content.images = images.read();
+  const auto classes = labels.read();
+  content.labels.assign(classes.begin(), classes.end());
   if (params.limit > 0) {
-    const auto keep =
-        std::min(images.dims[0], static_cast<std::size_t>(params.limit));
-    images.data.resize(keep * 28 * 28);
-    labels.data.resize(keep);
+    const auto keep = std::min(dims[0], static_cast<std::size_t>(params.limit));
+    content.images.resize(keep * 28 * 28);
+    content.labels.resize(keep);
   }
-  content.images = std::move(images.data);
-  content.labels.assign(labels.data.begin(), labels.data.end());
   content.mean = {kind.mean};
   content.deviation = {kind.deviation};
   return content;

@@ -1,11 +1,35 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+struct gzFile_s;
+
 namespace sluice {
+
+// A file that is read from its begin on, inflated if it is gzip. All members
+// throw std::runtime_error, beginning with "[`owner`]", if the file cannot be
+// read or is a damaged or cut gzip file.
+class InflatedFile {
+ public:
+  InflatedFile(std::string_view owner, std::string path);
+
+  // The next `n` bytes; fewer if the file ends. Memory grows with what is
+  // there, not with `n`.
+  std::vector<std::uint8_t> read(std::size_t n);
+
+ private:
+  struct Closer {
+    void operator()(gzFile_s* file) const;
+  };
+
+  std::string owner_;
+  std::string path_;
+  std::unique_ptr<gzFile_s, Closer> file_;
+};
 
 // The bytes of a file, inflated if it is gzip. Throws std::runtime_error,
 // beginning with "[`owner`]", if it cannot be read, is a damaged or cut gzip

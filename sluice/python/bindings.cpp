@@ -3,7 +3,10 @@
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
 
+#include <system_error>
+
 #include "sluice/codec/codec.h"
+#include "sluice/core/message.h"
 #include "sluice/python/functions.h"
 #include "sluice/python/hook.h"
 #include "sluice/run/rank_part.h"
@@ -44,6 +47,8 @@ void translate(std::exception_ptr error) {
     PyErr_SetString(PyExc_ValueError, e.what());
   } catch (const CodecError& e) {
     PyErr_SetString(PyExc_ValueError, e.what());
+  } catch (const std::system_error& e) {
+    PyErr_SetString(PyExc_RuntimeError, message_of(e).c_str());
   }
 }
 

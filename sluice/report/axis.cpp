@@ -2,9 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace sluice {
 namespace {
+
+// Numbers that a double just holds have neighbours that it does not.
+constexpr double kLeast = std::numeric_limits<double>::denorm_min();
+constexpr double kMost = std::numeric_limits<double>::max();
+// What is nearer to 0 than this is 0 on a linear axis.
+constexpr double kNothing = 1e-300;
 
 std::vector<double> log_ticks(double low, double high) {
   std::vector<double> all;
@@ -28,14 +35,19 @@ bool shows(double value, const Axis& axis) {
 }
 
 std::vector<double> ticks(double low, double high, bool log, int count) {
+  const bool sound = std::isfinite(low) && std::isfinite(high) && low < high;
+  if (!sound || count < 1 || (log && low <= 0)) return {};
   // Over less than a decade 1, 2 and 5 would be too few.
   if (log && high / low > 10) return log_ticks(low, high);
-  const double rough = (high - low) / count;
+  // The difference may be more than a double holds.
+  const double rough = std::isfinite(high - low) ? (high - low) / count
+                                                 : high / count - low / count;
   const double power = std::pow(10.0, std::floor(std::log10(rough)));
   double step = 10 * power;
   for (const double m : {5.0, 2.0, 1.0}) {
     if (m * power >= rough) step = m * power;
   }
+  if (!(step > 0) || !std::isfinite(step)) return {};
   std::vector<double> all;
   // Counted, for numbers so large that adding a step changes nothing.
   const double first = std::ceil(low / step);
@@ -63,29 +75,31 @@ Scale::Scale(std::vector<double> values, const Axis& axis, double length)
     // What hardly changes should look so.
     if (high_ / low_ < 1.5) {
       low_ /= 1.3;
-      high_ *= 1.3;
+      high_ = std::min(1.3 * high_, kMost);
     }
-    const double room = std::pow(high_ / low_, 0.04);
-    low_ /= room;
-    high_ *= room;
+    // Of the logarithms: the ratio may be more than a double holds.
+    const double room = std::exp(0.04 * (std::log(high_) - std::log(low_)));
+    low_ = std::max(low_ / room, kLeast);
+    high_ = std::min(high_ * room, kMost);
+    if (high_ <= low_) high_ = 2 * low_;
   } else {
     // What is constant but for rounding is a line in the middle.
-    const double least = std::max(1e-9 * std::abs(high_), 1e-300);
+    const double least = std::max(1e-9 * std::abs(high_), kNothing);
     if (high_ - low_ < least) {
-      const double half = high_ == 0 ? 1 : std::abs(high_) / 10;
-      low_ -= half;
-      high_ += half;
+      const double half = std::abs(high_) < kNothing ? 1 : std::abs(high_) / 10;
+      low_ = std::max(low_ - half, -kMost);
+      high_ = std::min(high_ + half, kMost);
     }
-    const double room = 0.04 * (high_ - low_);
+    const double room = 0.04 * high_ - 0.04 * low_;
     // Nothing that counts from 0 begins below it.
-    low_ = low_ >= 0 ? std::max(0.0, low_ - room) : low_ - room;
-    high_ += room;
+    low_ = std::max(low_ - room, low_ >= 0 ? 0.0 : -kMost);
+    high_ = std::min(high_ + room, kMost);
   }
 }
 
 double Scale::operator()(double value) const {
-  const double share = log_ ? std::log(value / low_) / std::log(high_ / low_)
-                            : (value - low_) / (high_ - low_);
+  const auto at = [&](double v) { return log_ ? std::log(v) : v / 4; };
+  const double share = (at(value) - at(low_)) / (at(high_) - at(low_));
   // Far outside is outside; viewers do not like the numbers.
   return std::clamp(share, -10.0, 10.0) * length_;
 }

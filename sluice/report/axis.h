@@ -22,7 +22,8 @@ bool shows(double value, const Axis& axis);
 
 // Where to write numbers along an axis from `low` to `high`: round values,
 // about `count` of them; for a logarithmic one over more than a decade 1, 2 and
-// 5 times powers of ten.
+// 5 times powers of ten. Empty unless `low` and `high` are finite and in order,
+// and above 0 on a logarithmic axis.
 std::vector<double> ticks(double low, double high, bool log, int count);
 
 // From values to positions along an axis that is `length` long and has room for

@@ -67,6 +67,22 @@ std::string escape_markup(std::string_view text) {
   return out;
 }
 
+std::string encode_path(std::string_view path) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/-._~";
+  constexpr const char* kHex = "0123456789ABCDEF";
+  std::string out;
+  for (const char c : path) {
+    if (kPlain.find(c) != std::string_view::npos) {
+      out += c;
+      continue;
+    }
+    const auto u = static_cast<unsigned char>(c);
+    out += {'%', kHex[u >> 4U], kHex[u & 0xFU]};
+  }
+  return out;
+}
+
 std::size_t text_length(std::string_view text) {
   return static_cast<std::size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return !goes_on(c); }));

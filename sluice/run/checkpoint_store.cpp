@@ -119,9 +119,13 @@ std::string CheckpointStore::partial(std::uint64_t step) const {
 void CheckpointStore::begin(std::uint64_t step) const {
   std::error_code error;
   fs::remove_all(partial(step), error);
-  fs::create_directories(partial(step), error);
-  ensure(!error, "[checkpoint] the folder '", partial(step),
-         "' could not be made: ", error.message());
+  fs::create_directories(folder(), error);
+  // A new one: in a shared folder a link could have this name.
+  const bool made = !error && fs::create_directory(partial(step), error);
+  ensure(made, "[checkpoint] the folder '", partial(step),
+         "' could not be made",
+         error ? concat(": ", error.message())
+               : "; something of that name is there and cannot be removed");
 }
 
 std::string CheckpointStore::publish(std::uint64_t step) const {

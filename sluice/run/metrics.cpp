@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/ensure.h"
 #include "sluice/run/terminal.h"
 
@@ -57,7 +58,7 @@ Metrics::Metrics(const Options& options)
       events_(options.folder, static_cast<std::int64_t>(options.done) + 1) {
   // A run that was killed may have told of steps that it did not save.
   forget_metrics_after(path_, options.done);
-  file_.reset(std::fopen(path_.c_str(), "ae"));
+  file_.reset(fdopen(open_to_append("metrics", path_), "a"));
   ensure(file_ != nullptr, "[metrics] '", path_,
          "' must be writable: ", std::strerror(errno));
 }

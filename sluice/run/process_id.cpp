@@ -52,6 +52,8 @@ ProcessId own_process_id(const std::string& host) {
 
 bool is_running(std::int64_t pid) { return !state_of(pid).ended(); }
 
+bool is_stopped(std::int64_t pid) { return state_of(pid).letter == 'T'; }
+
 bool is_alive(const ProcessId& process) {
   const ProcessState state = state_of(process.pid);
   return !state.ended() && state.start == process.start;

@@ -26,6 +26,8 @@ ProcessId own_process_id(const std::string& host);
 
 // Whether a process of this number runs here; a zombie does not.
 bool is_running(std::int64_t pid);
+// Whether a signal has stopped it (SIGSTOP, SIGTSTP).
+bool is_stopped(std::int64_t pid);
 // Whether it runs. Only for one that this machine sees.
 bool is_alive(const ProcessId& process);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "sluice/collective/patterns.h"
+#include "sluice/core/message.h"
 
 // What ranks do together between steps. Each is a call of its own.
 
@@ -42,7 +43,7 @@ std::string problem_of(F&& f) {
   } catch (const CommError&) {
     throw;
   } catch (const std::exception& e) {
-    return e.what();
+    return message_of(e);
   }
   return {};
 }

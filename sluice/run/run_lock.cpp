@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,21 @@ std::string to_text(const LockText& lock) {
   return text;
 }
 
+// Tokens become parts of file names.
+bool is_token(const std::string& word) {
+  constexpr std::size_t kMost = 64;
+  return !word.empty() && word.size() <= kMost &&
+         word.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz-") ==
+             std::string::npos;
+}
+
+// Names are printed: nothing that a terminal would obey.
+bool is_printable(const std::string& word) {
+  constexpr std::size_t kMost = 256;
+  return word.size() <= kMost &&
+         std::ranges::all_of(word, [](char c) { return c > ' ' && c <= '~'; });
+}
+
 // What is damaged or of another version has no token.
 LockText lock_from_text(const std::string& text) {
   LockText lock;
@@ -57,17 +73,35 @@ LockText lock_from_text(const std::string& text) {
     if (word == "token") in >> lock.token;
     if (word != "rank") continue;
     in >> p.host >> p.boot >> p.space >> p.pid >> p.start;
-    if (in) lock.ranks.push_back(p);
+    if (in && is_printable(p.host)) lock.ranks.push_back(p);
   }
+  if (!is_token(lock.token)) lock.token.clear();
   return lock;
 }
+
+// Opens a lock that exists; returns -1, with errno, if there is no file of that
+// name. Anyone may have put something else there in a shared folder: follows no
+// symbolic link (ELOOP) and never waits for the writer of a pipe (EINVAL).
+int open_lock(const std::string& path, int flags = O_RDONLY) {
+  const int fd =
+      open(path.c_str(), flags | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+  struct stat status = {};
+  if (fd < 0 || (fstat(fd, &status) == 0 && S_ISREG(status.st_mode))) return fd;
+  close(fd);
+  errno = EINVAL;
+  return -1;
+}
+
+// What is longer is no lock, and reads as one that is damaged.
+constexpr std::size_t kMostLock = std::size_t{1} << 20;
 
 std::string read_lock(int fd) {
   std::string text;
   char part[4096];
   ssize_t n = 0;
-  while ((n = pread(fd, part, sizeof(part), static_cast<off_t>(text.size()))) >
-         0) {
+  while (text.size() < kMostLock &&
+         (n = pread(fd, part, sizeof(part), static_cast<off_t>(text.size()))) >
+             0) {
     text.append(part, static_cast<std::size_t>(n));
   }
   return text;
@@ -107,7 +141,7 @@ bool replace_lock(const std::string& path, const std::string& text,
                   const std::string& token, const std::string& old) {
   const std::string claim = concat(path, ".claim-", lock_from_text(old).token);
   if (!make_lock(claim, text, token)) return false;
-  const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open_lock(path));
   const bool same =
       file.get() >= 0 &&
       lock_from_text(read_lock(file.get())).token == lock_from_text(old).token;
@@ -156,8 +190,11 @@ class Taking {
   // Throws std::runtime_error if it has an owner that lives.
   void run() {
     while (!make_lock(path_, to_text(mine_), mine_.token)) {
-      const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
-      if (file.get() < 0) continue;  // it has just gone
+      const Fd file(open_lock(path_));
+      if (file.get() < 0) {
+        wait_until_gone(errno);
+        continue;
+      }
       const std::string text = read_lock(file.get());
       const LockText lock = lock_from_text(text);
       const Owner owner =
@@ -176,6 +213,24 @@ class Taking {
                fs::path(path_).parent_path().string(), "' is locked by ",
                names_of(lock), ", which ", why,
                "; wait for it, stop it, or give another --out"));
+  }
+
+  // A lock that another job has just given back is gone by the next attempt.
+  // Whatever else cannot be opened stays as it is.
+  void wait_until_gone(int error) {
+    constexpr int kMost = 100;
+    if (error == ENOENT && ++vanished_ < kMost) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      return;
+    }
+    const char* why = error == ELOOP ? "it is a symbolic link"
+                      : error == EINVAL || error == ENXIO
+                          ? "it is a pipe, a directory or a device"
+                          : std::strerror(error);
+    throw std::runtime_error(concat(
+        "[train] '", path_, "', the lock of the run, must be a file ",
+        "that can be read, but: ", why, "; remove it if no job uses '",
+        fs::path(path_).parent_path().string(), "', or give another --out"));
   }
 
   // Of an owner that this machine cannot see: whether it has been silent long
@@ -217,6 +272,7 @@ class Taking {
   std::string seen_;
   Clock::time_point since_;
   int refusals_ = 0;
+  int vanished_ = 0;
 };
 
 std::string make_token() {
@@ -264,7 +320,7 @@ std::unique_ptr<RunLock> RunLock::take(Communicator& comm,
 
 RunLock::RunLock(std::string path, std::string token, const Options& options)
     : path_(std::move(path)), token_(std::move(token)), options_(options) {
-  Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  Fd file(open_lock(path_));
   if (file.get() >= 0) {
     flock(file.get(), LOCK_SH | LOCK_NB);
     held_ = file.release();
@@ -281,7 +337,7 @@ RunLock::~RunLock() {
   thread_.join();
   if (held_ >= 0) close(held_);
   // The last rank to leave a machine that has all of them takes it away.
-  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open_lock(path_));
   if (file.get() < 0 || flock(file.get(), LOCK_EX | LOCK_NB) != 0) return;
   const LockText lock = lock_from_text(read_lock(file.get()));
   const ProcessId self = own_process_id(options_.host);
@@ -305,7 +361,7 @@ void RunLock::beat() {
   while (!changed_.wait_for(lock, options_.beat, [&] { return ending_; })) {
     lock.unlock();
     {
-      const Fd file(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+      const Fd file(open_lock(path_, O_RDWR));
       LockText text;
       if (file.get() >= 0) text = lock_from_text(read_lock(file.get()));
       if (text.token == token_ && std::exchange(last, text.beat) == text.beat) {
@@ -322,8 +378,9 @@ void RunLock::beat() {
 }
 
 RunLock::State RunLock::look() const {
-  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open_lock(path_));
   if (file.get() < 0) {
+    if (errno == EINVAL || errno == ELOOP) return State::kTaken;
     return errno == ENOENT || errno == ENOTDIR ? State::kGone : State::kOurs;
   }
   const std::string text = read_lock(file.get());
@@ -355,7 +412,7 @@ std::string RunLock::describe(State state) const {
                   "' must stay where it is while a run writes to it, but was "
                   "removed or renamed");
   }
-  const Fd file(open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+  const Fd file(open_lock(path_));
   return concat("[train] '", folder, "' was taken over by ",
                 names_of(lock_from_text(read_lock(file.get()))),
                 " while this job gave no sign of life; it has stopped without "

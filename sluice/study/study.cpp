@@ -1,13 +1,15 @@
 #include "sluice/study/study.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "sluice/core/atomic_file.h"
 #include "sluice/core/ensure.h"
+#include "sluice/core/fd.h"
 #include "sluice/core/input_file.h"
 #include "sluice/study/convergence_study.h"
 #include "sluice/study/gradient_study.h"
@@ -113,11 +115,11 @@ void StudyRows::open(const std::string& path, std::uint64_t done) {
 }
 
 void StudyRows::add(const Json& row) {
-  std::ofstream file(path_, std::ios::app);
-  file << row.dump() << "\n";
-  file.close();
-  ensure(file.good(), "[study] '", path_,
-         "' must be writable; is the disk full?");
+  const Fd file(open_to_append("study", path_));
+  const std::string line = row.dump() + "\n";
+  ensure(::write(file.get(), line.data(), line.size()) ==
+             static_cast<ssize_t>(line.size()),
+         "[study] '", path_, "' must be writable; is the disk full?");
 }
 
 }  // namespace sluice

@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -39,17 +40,16 @@ class GradientSync::Impl {
         network_(options.network) {
     take(options_.plan);
     selector_ = std::thread([this] { loop(&Impl::select_all); });
-    exchanger_ = std::thread([this] { loop(&Impl::exchange_all); });
+    try {
+      exchanger_ = std::thread([this] { loop(&Impl::exchange_all); });
+    } catch (const std::system_error&) {
+      end_threads();
+      throw;
+    }
   }
 
   ~Impl() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-    }
-    changed_.notify_all();
-    selector_.join();
-    exchanger_.join();
+    end_threads();
     // The streams of a step that was given up may wait for other ranks.
     if (open_) abort_link();
   }
@@ -189,6 +189,17 @@ class GradientSync::Impl {
     if (decision == Decision::kCommitted) return Recovered::kCommitted;
     return decision == Decision::kRolledBack ? Recovered::kSkipped
                                              : Recovered::kFailed;
+  }
+
+  void end_threads() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread* thread : {&selector_, &exchanger_}) {
+      if (thread->joinable()) thread->join();
+    }
   }
 
   // With the sums that were started, which must not outlive what they go by.

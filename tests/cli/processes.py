@@ -1,6 +1,7 @@
 """Processes of a run as the system sees them; for tests and for tools/soak."""
 
 import os
+import socket
 from pathlib import Path
 
 
@@ -37,6 +38,26 @@ def ranks_of(run):
             if rank is not None:
                 found[rank] = pid
     return [found[r] for r in sorted(found)]
+
+
+def listening(pid):
+    """Addresses and ports on which a process waits for TCP connections, as ("127.0.0.1", 1234)."""
+    try:
+        files = [os.readlink(x) for x in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return []  # it has just ended
+    sockets = {x[len("socket:["):-1] for x in files if x.startswith("socket:[")}
+    found = []
+    for name, family in (("tcp", socket.AF_INET), ("tcp6", socket.AF_INET6)):
+        for line in Path(f"/proc/{pid}/net/{name}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] != "0A" or fields[9] not in sockets:  # TCP_LISTEN
+                continue
+            address, port = fields[1].split(":")
+            words = bytes.fromhex(address)
+            words = b"".join(words[i:i + 4][::-1] for i in range(0, len(words), 4))
+            found.append((socket.inet_ntop(family, words), int(port, 16)))
+    return found
 
 
 def marked(text):

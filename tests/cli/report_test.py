@@ -87,6 +87,21 @@ class Pages(ReportTest):
             self.assertIn(words, seen)
         self.assertIn("target 83.50 %", seen)
 
+    def test_links_lead_to_folders_of_any_name(self):
+        odd = self.run_folder("a#b?c%41 d:e\"<\u00e9", {"seed": 2})
+        (odd / "report.html").write_text("")
+        seen = self.page(self.run_folder("plain"), odd)
+        self.assertIn("2 of them finished", seen)
+        self.assertIn('href="./a%23b%3Fc%2541%20d%3Ae%22%3C%C3%A9/report.html"', (self.folder / "page.html").read_text())
+
+    def test_of_a_denormal_number(self):
+        run = self.run_folder("run")
+        lines = [json.loads(x) for x in (run / "metrics.jsonl").read_text().splitlines()]
+        for line in lines:
+            line |= {"target_density": 1e-320} if line["kind"] == "train" else {}
+        (run / "metrics.jsonl").write_text("".join(json.dumps(x) + "\n" for x in lines))
+        self.assertIn("Density", self.page(run))
+
     def test_of_a_folder_of_runs(self):
         for seed in (1, 2, 3):
             self.run_folder(f"runs/s{seed}", {"seed": seed})

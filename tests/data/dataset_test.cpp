@@ -123,7 +123,10 @@ TEST_F(MnistFiles, AreCheckedForTheirSize) {
                   "must hold as many bytes as its header says (3920), holds "
                   "3919; it was cut short or is damaged");
   write_bytes(images_, idx({0xffffffff, 0xffffffff, 0xffffffff}, {1}));
-  EXPECT_CONTAINS(train_complaint(), "it was cut short or is damaged");
+  EXPECT_EQ(train_complaint(),
+            "[dataset 'mnist'] '" + images_ +
+                "' must announce at most 2147483648 bytes in its header, "
+                "announces more; it is damaged");
   write_bytes(images_, idx({5, 14, 14}, counting(5 * 14 * 14)));
   EXPECT_CONTAINS(train_complaint(),
                   "must hold images of 28 x 28, holds 14 x 14; it is another "
@@ -156,6 +159,29 @@ TEST_F(MnistFiles, AreCheckedAsGzip) {
   EXPECT_CONTAINS(test_complaint(), "; fetch it once more");
   write_bytes(path, counting(100));
   EXPECT_CONTAINS(test_complaint(), "must begin with 2051");
+}
+
+// Kilobytes of gzip can hold gigabytes: they filled all memory before they were
+// refused.
+TEST_F(MnistFiles, AreInflatedNoFurtherThanTheirHeaderSays) {
+  const std::string path = folder_ / "t10k-images-idx3-ubyte.gz";
+  Bytes bomb = idx({3, 28, 28}, Bytes(std::size_t{1} << 26, 0));
+  write_gzip(path, bomb);
+  ASSERT_LT(std::filesystem::file_size(path), 1U << 17);
+  {
+    // The first pages are intact, so only a reader that goes on notices.
+    Bytes cut = read_bytes(path);
+    cut.resize(cut.size() / 2);
+    write_bytes(path, cut);
+  }
+  EXPECT_EQ(test_complaint(),
+            "[dataset 'mnist'] '" + path +
+                "' must hold as many bytes as its header says (2352), holds "
+                "more; it was cut short or is damaged");
+  // Neither for images of another size, whatever the header announces.
+  bomb = idx({1 << 11, 1 << 10, 1 << 10}, Bytes(100, 0));
+  write_gzip(path, bomb);
+  EXPECT_CONTAINS(test_complaint(), "must hold images of 28 x 28, holds 1024");
 }
 
 // Records with label i, or coarse 1 and fine i, and pixels that count.
@@ -209,7 +235,7 @@ TEST(Cifar10, NamesWhatIsMissingOrCut) {
   EXPECT_CONTAINS(complaint("cifar10", {Split::kTest, folder.path()}),
                   "must have 30730000 bytes, has 9219; it was cut short");
   EXPECT_CONTAINS(complaint("cifar10:test=2", {Split::kTest, folder.path()}),
-                  "must have 6146 bytes, has 9219; it is another file");
+                  "must have 6146 bytes, has more; it is another file");
   write_bytes(folder / "test_batch.bin", records(12, false));
   EXPECT_CONTAINS(complaint("cifar10:test=12", {Split::kTest, folder.path()}),
                   "labels must be below 10, got 11");

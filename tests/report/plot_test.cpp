@@ -6,6 +6,7 @@
 #include <limits>
 #include <random>
 
+#include "sluice/report/axis.h"
 #include "sluice/report/labels.h"
 #include "sluice/report/markup.h"
 
@@ -96,6 +97,40 @@ TEST(Plot, SurvivesNumbersOfAnySize) {
       EXPECT_EQ(count(svg, "nan") + count(svg, "inf"), 0U) << y;
     }
   }
+}
+
+// A minute for each pair before axes were bounded.
+TEST(Axis, EndsForAnyDouble) {
+  using Limits = std::numeric_limits<double>;
+  std::vector<double> values = {kNan, kInf, -kInf, 0, 1, -1};
+  for (const double v : {Limits::denorm_min(), 1e-323, 1e-320, 1e-318, 1e-308,
+                         1e-13, 3e8, 1e300, 1.7e308, Limits::max()}) {
+    values.insert(values.end(), {v, -v});
+  }
+  for (const double a : values) {
+    for (const double b : values) {
+      for (const bool log : {false, true}) {
+        const Scale scale({a, b}, {.label = "", .log = log}, 100);
+        for (const double tick : scale.ticks(5)) {
+          EXPECT_TRUE(std::isfinite(tick)) << a << " " << b << " " << log;
+          EXPECT_TRUE(std::isfinite(scale(tick))) << a << " " << b;
+        }
+        for (const double v : {a, b}) {
+          if (shows(v, {.label = "", .log = log})) {
+            EXPECT_GE(scale(v), 0) << a << " " << b << " " << log;
+            EXPECT_LE(scale(v), 100) << a << " " << b << " " << log;
+          }
+        }
+        EXPECT_LE(ticks(a, b, log, 6).size(), 40U) << a << " " << b;
+      }
+    }
+  }
+}
+
+TEST(Markup, EncodesPathsForLinks) {
+  EXPECT_EQ(encode_path("a/b-1.2_~/c.html"), "a/b-1.2_~/c.html");
+  EXPECT_EQ(encode_path("50% of #1?/a b:\"<\xc3\xa9"),
+            "50%25%20of%20%231%3F/a%20b%3A%22%3C%C3%A9");
 }
 
 TEST(Labels, CoverNothing) {

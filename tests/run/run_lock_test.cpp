@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -172,6 +173,73 @@ TEST(RunLock, NoticesThatTheFolderHasGone) {
       "was removed or renamed");
   std::filesystem::create_directory(folder / "a");
   EXPECT_EQ(locks[0]->look(), RunLock::State::kGone);
+}
+
+// Each was an endless loop, or a wait for the writer of a pipe.
+TEST(RunLock, RefusesWhatIsNoLockFile) {
+  const TempFolder folder;
+  const std::string path = folder / "run.lock";
+  std::ofstream(folder / "other") << "other";
+  const std::pair<std::function<void()>, const char*> ways[] = {
+      {[&] { std::filesystem::create_symlink("nowhere", path); },
+       "it is a symbolic link"},
+      {[&] { std::filesystem::create_symlink("other", path); },
+       "it is a symbolic link"},
+      {[&] { ASSERT_EQ(mkfifo(path.c_str(), 0600), 0); },
+       "it is a pipe, a directory or a device"},
+      {[&] { std::filesystem::create_directory(path); },
+       "it is a pipe, a directory or a device"},
+  };
+  for (const auto& [put, why] : ways) {
+    put();
+    EXPECT_EQ(
+        message_of<std::runtime_error>([&] { take(folder.path(), kHere); }),
+        concat("[train] '", path,
+               "', the lock of the run, must be a file that can be "
+               "read, but: ",
+               why, "; remove it if no job uses '", folder.path(),
+               "', or give another --out"));
+    std::filesystem::remove(path);
+  }
+}
+
+TEST(RunLock, RefusesALockThatMayNotBeRead) {
+  if (geteuid() != 0) GTEST_SKIP() << "needs root, to be another user";
+  const TempFolder folder;
+  const std::string path = folder / "run.lock";
+  std::ofstream(path) << "of root";
+  ASSERT_EQ(chmod(path.c_str(), 0600), 0);
+  ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
+  ASSERT_EQ(seteuid(65534), 0);
+  const std::string error =
+      message_of<std::runtime_error>([&] { take(folder.path(), kHere); });
+  ASSERT_EQ(seteuid(0), 0);
+  EXPECT_CONTAINS(error, "must be a file that can be read, but: Permission");
+}
+
+TEST(RunLock, NoticesThatSomethingElseTookItsPlace) {
+  const TempFolder folder;
+  const Locks locks = take(folder.path(), kHere);
+  const std::string path = folder / "run.lock";
+  std::filesystem::remove(path);
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(locks[0]->look(), RunLock::State::kTaken);
+}
+
+// The token of a dead owner is part of the name of a file.
+TEST(RunLock, BelievesNoNamesThatLeadElsewhere) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "run");
+  std::filesystem::create_directory(folder / "run/run.lock.claim-a");
+  const ProcessId self = own_process_id("here");
+  std::ofstream(folder / "run/run.lock")
+      << "sluice run lock 1\nbeat 00000000000000000007\ntoken a/../../x\n"
+      << "rank \033[31m " << self.boot << " " << self.space << " 1 1\n"
+      << "rank here " << self.boot << " " << self.space << " " << self.pid
+      << " " << self.start - 1 << "\n";
+  ASSERT_EQ(mkfifo((folder / "x").c_str(), 0600), 0);
+  EXPECT_EQ(take(folder / "run", kHere)[0]->look(), RunLock::State::kOurs);
+  EXPECT_TRUE(std::filesystem::is_fifo(folder / "x"));
 }
 
 // All of them find the same dead owner, at the same time.

@@ -3,9 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <optional>
 
@@ -18,6 +16,7 @@
 #include "sluice/cli/shared/help.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/config/config.h"
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
 #include "sluice/core/number_text.h"
@@ -230,11 +229,12 @@ void save(const Options& o, const Comparison& comparison) {
                              {"config", cell.config}});
   }
   const std::string path = o.out + "/compare.json";
-  std::ofstream file(path, std::ios::trunc);
-  file << json.dump(2) << "\n";
-  file.close();
-  require(file.good(), "[compare] --out must be a folder that can be written, ",
-          "got '", o.out, "': ", std::strerror(errno));
+  try {
+    write_text(path, json.dump(2) + "\n");
+  } catch (const std::runtime_error& e) {
+    require(false, "[compare] --out must be a folder that can be written, ",
+            "got '", o.out, "': ", e.what());
+  }
 }
 
 // The folder may have been moved since.

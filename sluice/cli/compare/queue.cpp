@@ -1,6 +1,5 @@
 #include "sluice/cli/compare/queue.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/file.h>
@@ -9,7 +8,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <sstream>
 
@@ -156,12 +154,7 @@ void Queue::start(std::size_t i) {
   const Cell& cell = cells_[i];
   fs::create_directories(cell.folder);
   const std::string log = cell.folder + "/" + kLogFile;
-  const int file =
-      open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (file < 0) {
-    throw std::runtime_error(concat(
-        "[compare] '", log, "' must be writable: ", std::strerror(errno)));
-  }
+  const int file = open_to_append("compare", log);
   // The child inherits the lock and keeps it until it ends, even if we are
   // killed: nobody may start a second run in the folder until then.
   if (flock(file, LOCK_EX | LOCK_NB) != 0) {

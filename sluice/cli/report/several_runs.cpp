@@ -13,6 +13,7 @@
 #include "sluice/core/error.h"
 #include "sluice/report/advice.h"
 #include "sluice/report/curves.h"
+#include "sluice/report/markup.h"
 #include "sluice/report/settings.h"
 #include "sluice/run/summary.h"
 
@@ -145,9 +146,7 @@ std::string link_to(const RunsOnPage& what, const Cell& cell) {
   const fs::path page = fs::path(cell.folder) / "report.html";
   if (!fs::exists(page, error)) return {};
   const fs::path link = fs::proximate(page, what.folder, error);
-  // A name may have anything in it, and a scheme would lead elsewhere.
-  const std::string text = link.generic_string();
-  return error || text.find(':') != std::string::npos ? "" : "./" + text;
+  return error ? "" : "./" + encode_path(link.generic_string());
 }
 
 PageTable runs_table(const RunsOnPage& what, const Report& report) {

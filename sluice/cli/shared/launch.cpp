@@ -12,15 +12,19 @@
 #include <exception>
 #include <filesystem>
 #include <new>
+#include <optional>
+#include <system_error>
 #include <thread>
 
 #include "sluice/cli/shared/help.h"
 #include "sluice/cli/shared/mpirun.h"
 #include "sluice/cli/shared/parent_watch.h"
 #include "sluice/cli/shared/rank_outputs.h"
+#include "sluice/cli/shared/watchdog.h"
 #include "sluice/comm/mpi/mpi.h"
 #include "sluice/comm/threads/threads.h"
 #include "sluice/core/ensure.h"
+#include "sluice/core/message.h"
 #include "sluice/run/ranks.h"
 
 namespace sluice {
@@ -30,6 +34,9 @@ constexpr std::int64_t kMostWorkers = 1024;
 constexpr double kLongest = 86400;
 // For a checkpoint of a rank whose parent has ended.
 constexpr std::chrono::seconds kOrphanGrace(60);
+// What ranks may take, beyond the deadline, to come into MPI one after another
+// and to leave it.
+constexpr std::chrono::seconds kMpiGrace(10);
 
 // What mpirun, or srun, tells a process in its environment.
 std::optional<std::int64_t> from_environment(
@@ -61,10 +68,10 @@ std::unique_ptr<Communicator> make_rank(std::unique_ptr<Engine> engine,
   return comm;
 }
 
-std::string message_of(const std::exception& e) {
+std::string problem_of_rank(const std::exception& e) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&e) != nullptr;
   return memory ? "[launch] not enough memory; ask for fewer elements or ranks"
-                : e.what();
+                : message_of(e);
 }
 
 // Runs the work of one rank; if it fails, the others need not find out by their
@@ -77,7 +84,7 @@ void work_on(Communicator& comm,
   } catch (const std::exception& e) {
     const std::exception_ptr error = std::current_exception();
     try {
-      if (!comm.failed()) comm.abandon(message_of(e));
+      if (!comm.failed()) comm.abandon(problem_of_rank(e));
     } catch (const CommError&) {
     }
     std::rethrow_exception(error);
@@ -95,14 +102,42 @@ void work_on(Communicator& comm,
     _exit(1);
   }
   fmt::print(stderr, "rank {} (host {}, process {}): {}\n", rank, host_name(),
-             getpid(), message_of(e));
+             getpid(), problem_of_rank(e));
   std::fflush(stderr);
   _exit(1);
+}
+
+// All is done that this rank was started for.
+[[noreturn]] void leave_done(std::int64_t rank,
+                             std::chrono::duration<double> limit) {
+  fmt::print(stderr,
+             "rank {} (host {}, process {}): [launch] the job is complete, but "
+             "MPI_Finalize has not returned in {:g} s; this rank ends without "
+             "it\n",
+             rank, host_name(), getpid(), limit.count());
+  std::fflush(stderr);
+  _exit(0);
+}
+
+// MPI_Init waits for all ranks, and for mpirun, without a deadline.
+std::unique_ptr<Engine> start_mpi(std::int64_t rank,
+                                  std::chrono::duration<double> limit,
+                                  const MpiOptions& options) {
+  const Watchdog watchdog(limit, [=] {
+    leave(rank,
+          std::runtime_error(concat(
+              "[launch] all ranks must start within ", limit.count(),
+              " s (--timeout, and ", kMpiGrace.count(),
+              "), but MPI_Init has not returned: a rank has not started, is "
+              "stopped, or cannot be reached")));
+  });
+  return make_mpi_engine(options);
 }
 
 void run_mpi_rank(const LaunchOptions& options,
                   const std::function<void(Communicator&)>& work) {
   share_outputs();
+  mark_as_begun();
   report_waits_on_sigterm();
   // Whoever read what this rank writes may have ended before it.
   signal(SIGPIPE, SIG_IGN);
@@ -111,8 +146,17 @@ void run_mpi_rank(const LaunchOptions& options,
   std::int64_t rank =
       from_environment({"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
           .value_or(-1);
+  const std::chrono::duration<double> limit =
+      std::chrono::duration<double>(options.timeout) + kMpiGrace;
+  std::optional<Watchdog> end;
+  MpiOptions mpi;
+  mpi.before_finalize = [&] {
+    std::fflush(stdout);
+    mark_as_done();
+    end.emplace(limit, [&] { leave_done(rank, limit); });
+  };
   try {
-    auto engine = make_mpi_engine();
+    auto engine = start_mpi(rank, limit, mpi);
     mark_crashes();  // after MPI, which has handlers of its own
     rank = static_cast<std::int64_t>(engine->rank());
     const auto size = static_cast<std::int64_t>(engine->size());
@@ -128,7 +172,6 @@ void run_mpi_rank(const LaunchOptions& options,
   } catch (const std::exception& e) {
     leave(rank, e);
   }
-  mark_as_done();
 }
 
 // A rank that only lost another knows less than one that failed by itself.
@@ -153,14 +196,25 @@ void run_threads(const LaunchOptions& options,
   auto engines = make_thread_engines(options.ranks(), how);
   std::vector<std::exception_ptr> errors(engines.size());
   std::vector<std::thread> threads;
+  const auto run = [&](std::size_t r) {
+    try {
+      work_on(*make_rank(std::move(engines[r]), options), work);
+    } catch (...) {
+      errors[r] = std::current_exception();
+    }
+  };
   for (std::size_t r = 0; r < engines.size(); ++r) {
-    threads.emplace_back([&, r] {
+    try {
+      threads.emplace_back(run, r);
+    } catch (const std::system_error& e) {
+      errors[r] = std::current_exception();
+      // The others hear at once that this rank will never run.
       try {
-        work_on(*make_rank(std::move(engines[r]), options), work);
-      } catch (...) {
-        errors[r] = std::current_exception();
+        make_rank(std::move(engines[r]), options)->abandon(problem_of_rank(e));
+      } catch (const CommError&) {
       }
-    });
+      break;
+    }
   }
   for (std::thread& thread : threads) thread.join();
   throw_first(errors);

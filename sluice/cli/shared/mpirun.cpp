@@ -12,14 +12,19 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "sluice/cli/shared/child.h"
+#include "sluice/cli/shared/one_host.h"
 #include "sluice/cli/shared/rank_outputs.h"
 #include "sluice/core/ensure.h"
+#include "sluice/core/input_file.h"
 #include "sluice/run/process_id.h"
 #include "sluice/run/ranks.h"
 
@@ -33,6 +38,9 @@ constexpr auto kGrace = std::chrono::seconds(1);
 // How long ranks may take to end, once a deadline has passed or been told.
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kSayAfter = std::chrono::seconds(10);
+// How long ranks may take to begin, beyond the deadline: libraries come from
+// slow disks.
+constexpr auto kStart = std::chrono::seconds(60);
 // How long nobody may renew the lock: a disk may be slow.
 constexpr auto kSilence = std::chrono::seconds(120);
 
@@ -49,7 +57,8 @@ std::vector<std::string> own_arguments() {
   return words;
 }
 
-std::vector<std::string> command_line(const MpirunJob& job) {
+std::vector<std::string> command_line(
+    const MpirunJob& job, const std::vector<std::string>& more_options) {
   // mpirun waits this long before it sends the survivors of a rank a SIGTERM
   // (its default is 1 s, too early for them to find out who is missing).
   const auto patience = static_cast<long>(std::ceil(job.deadline)) + 5;
@@ -75,6 +84,7 @@ std::vector<std::string> command_line(const MpirunJob& job) {
   if (job.ranks > std::thread::hardware_concurrency()) {
     words.insert(words.end(), {"--mca", "mpi_yield_when_idle", "1"});
   }
+  words.insert(words.end(), more_options.begin(), more_options.end());
   for (std::string& word : own_arguments()) {
     if (std::ranges::count(job.without, word) == 0) {
       words.push_back(std::move(word));
@@ -84,7 +94,11 @@ std::vector<std::string> command_line(const MpirunJob& job) {
   return words;
 }
 
-pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
+pid_t start(const MpirunJob& job, const sigset_t& mask) {
+  std::optional<OneHost> one_host;
+  if (job.hostfile.empty() && mpirun_stays_here()) one_host.emplace();
+  const std::vector<std::string> words = command_line(
+      job, one_host ? one_host->words() : std::vector<std::string>());
   SpawnOptions options;
   options.mask = mask;
   // Not SIGTERM, which mpirun would sit out for all of its patience: without it
@@ -102,7 +116,19 @@ pid_t start(const std::vector<std::string>& words, const sigset_t& mask) {
 struct Children {
   bool any = false;  // even if they have ended
   std::vector<pid_t> running;
+  std::vector<pid_t> stopped;  // by a signal; they count as running, too
 };
+
+// The rank of a process that mpirun started, as its environment says; empty if
+// it does not.
+std::string rank_of(pid_t pid) {
+  constexpr std::string_view kName = "OMPI_COMM_WORLD_RANK=";
+  std::ifstream file(concat("/proc/", pid, "/environ"), std::ios::binary);
+  for (std::string entry; std::getline(file, entry, '\0');) {
+    if (entry.starts_with(kName)) return entry.substr(kName.size());
+  }
+  return {};
+}
 
 Children children_of(pid_t parent) {
   Children children;
@@ -113,6 +139,7 @@ Children children_of(pid_t parent) {
     for (pid_t child = 0; file >> child;) {
       children.any = true;
       if (is_running(child)) children.running.push_back(child);
+      if (is_stopped(child)) children.stopped.push_back(child);
     }
   }
   return children;
@@ -150,10 +177,13 @@ class Job {
   int run(const HeldSignals& signals) {
     int status = 0;
     seen_ = Clock::now();
+    begin_until_ =
+        seen_ + kStart + std::chrono::duration_cast<Clock::duration>(deadline_);
     while (waitpid(mpirun_, &status, WNOHANG) == 0) {
       const Children ranks = children_of(mpirun_);
       marks_ = outputs_.marks();
       started_ = started_ || ranks.any;
+      say_who_is_stopped(ranks);
       look_for_silent_death(ranks);
       if (!started_ || !ranks.running.empty()) seen_ = Clock::now();
       if (signals.came()) stop(ranks);
@@ -163,7 +193,9 @@ class Job {
         hurry(mpirun_);
         seen_ = Clock::now();
       }
+      end_what_does_not_begin(ranks);
       end_what_is_left(ranks);
+      end_what_is_done(ranks);
       end_what_does_not_live();
     }
     outputs_.forward();
@@ -178,6 +210,8 @@ class Job {
   // A rank has ended before any had said why it fails or was told to stop.
   bool silent_death() const { return silent_; }
   std::size_t told() const { return marks_.told; }
+  // All ranks had done their work, but they or mpirun did not end.
+  bool ended_after_all() const { return ended_after_all_; }
 
  private:
   void stop(const Children& ranks) {
@@ -189,6 +223,26 @@ class Job {
       kill(mpirun_, SIGUSR1);
     }
     if (!started_ || (ranks_ == 0 && stops_ >= 3)) hurry(mpirun_);
+  }
+
+  // Once another rank gives up. Seen before: mpirun then lets all ranks go on,
+  // so that they can take a SIGTERM.
+  void say_who_is_stopped(const Children& ranks) {
+    if (marks_.told == 0 && !killed_) {
+      std::map<pid_t, std::string> now;
+      for (const pid_t pid : ranks.stopped) {
+        const auto known = stopped_ranks_.find(pid);
+        now[pid] = known == stopped_ranks_.end() ? rank_of(pid) : known->second;
+      }
+      stopped_ranks_ = std::move(now);
+      return;
+    }
+    for (const auto& [pid, rank] : std::exchange(stopped_ranks_, {})) {
+      std::fprintf(stderr,
+                   "[launch] rank %s (process %d) was stopped by a signal "
+                   "(SIGSTOP), so that the others waited for it\n",
+                   rank.empty() ? "?" : rank.c_str(), static_cast<int>(pid));
+    }
   }
 
   // Of those that were seen, and those that mpirun started and that ended
@@ -252,12 +306,53 @@ class Job {
     }
   }
 
+  // Ranks that have begun look after the others (MPI_Init has a deadline
+  // there). mpirun itself may hang, or all that it has started.
+  void end_what_does_not_begin(const Children& ranks) {
+    if (ranks_ == 0 || marks_.begun >= ranks_ || marks_.told > 0) return;
+    // All of them run: their marks do not arrive.
+    if (marks_.begun == 0 && ranks.running.size() >= ranks_) return;
+    if (Clock::now() < begin_until_) return;
+    if (!killed_) {
+      std::fprintf(
+          stderr,
+          "[launch] only %zu of %zu ranks have begun to run in %.0f s; "
+          "they are ended\n",
+          marks_.begun, ranks_,
+          std::chrono::duration<double>(deadline_ + kStart).count());
+    }
+    killed_ = true;
+    for (const pid_t rank : ranks.running) kill(rank, SIGKILL);
+    kill(mpirun_, SIGKILL);
+  }
+
+  // MPI_Finalize waits for mpirun, and that for whoever has connected to its
+  // port and says nothing.
+  void end_what_is_done(const Children& ranks) {
+    const auto now = Clock::now();
+    if (ranks_ == 0 || marks_.done < ranks_ || marks_.told > 0) return;
+    if (done_ == Clock::time_point()) done_ = now;
+    if (now - done_ < deadline_ + kPatience) return;
+    if (!ended_after_all_) {
+      std::fprintf(stderr,
+                   "[launch] all ranks are done, but have not ended in %.0f s: "
+                   "MPI_Finalize or mpirun hangs; they are ended\n",
+                   std::chrono::duration<double>(now - done_).count());
+    }
+    ended_after_all_ = true;
+    for (const pid_t rank : ranks.running) kill(rank, SIGKILL);
+    kill(mpirun_, SIGKILL);
+  }
+
   void end_what_does_not_live() {
     const auto now = Clock::now();
     if (lock_.empty() || now - looked_ < kGrace) return;
     looked_ = now;
-    std::ifstream file(lock_);
-    std::string text(std::istreambuf_iterator<char>(file), {});
+    std::string text;
+    if (why_no_file(lock_).empty()) {
+      std::ifstream file(lock_);
+      text.assign(std::istreambuf_iterator<char>(file), {});
+    }
     if (text.empty() && beaten_ == Clock::time_point()) return;
     if (text != beat_) {
       beat_ = std::move(text);
@@ -302,12 +397,16 @@ class Job {
   Clock::time_point seen_;     // a rank
   Clock::time_point stopped_;  // told the ranks
   Clock::time_point failed_;   // the first rank that did
+  Clock::time_point done_;     // all ranks were
+  Clock::time_point begin_until_;
+  std::map<pid_t, std::string> stopped_ranks_;  // by process, before any told
   int stops_ = 0;
   bool started_ = false;
   bool said_ = false;
   bool hurried_ = false;
   bool killed_ = false;
   bool silent_ = false;
+  bool ended_after_all_ = false;
 };
 
 // What mpirun's status says of a rank that has not said why it failed.
@@ -336,13 +435,13 @@ MpirunEnd run_under_mpirun(const MpirunJob& how) {
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
   }
-  const std::vector<std::string> words = command_line(how);
   const HeldSignals signals;
-  Job job(start(words, signals.before()), how, outputs);
+  Job job(start(how, signals.before()), how, outputs);
   const int status = job.run(signals);
   MpirunEnd end;
   end.stopped = job.told_to_stop();
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+  const bool well = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  if (!well && !job.ended_after_all()) {
     end.problem = concat("[launch] all of ", how.ranks, " ranks must end well",
                          job.told() >= how.ranks ? "" : guess(status, job));
   } else if (!outputs.problem().empty()) {

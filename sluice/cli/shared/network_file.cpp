@@ -1,12 +1,12 @@
 #include "sluice/cli/shared/network_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 
+#include "sluice/core/atomic_file.h"
 #include "sluice/core/error.h"
 #include "sluice/core/input_file.h"
 #include "sluice/plan/network.h"
@@ -20,7 +20,7 @@ void check_network_file(const std::string& path) {
           "[probe] --out must be a file, got '", path,
           "'; network.json would do");
   const std::string partial = path + ".partial";  // see AtomicFile
-  const int file = open(partial.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const int file = open_anew(partial);
   require(file >= 0, "[probe] --out must be a file that can be written, got '",
           path, "': ", std::strerror(errno));
   close(file);

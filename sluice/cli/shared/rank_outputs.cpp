@@ -21,6 +21,7 @@ namespace {
 constexpr const char* kOutput = kRankOutputVariables[0];
 constexpr const char* kErrors = kRankOutputVariables[1];
 constexpr const char* kMarks = kRankOutputVariables[2];
+constexpr char kBegun = '+';
 constexpr char kTold = '!';
 constexpr char kDone = '.';
 
@@ -137,6 +138,7 @@ RankOutputs::Marks RankOutputs::marks() {
   char text[256];
   ssize_t n = 0;
   while (marks_[0] >= 0 && (n = read(marks_[0], text, sizeof(text))) > 0) {
+    seen_.begun += static_cast<std::size_t>(std::count(text, text + n, kBegun));
     seen_.told += static_cast<std::size_t>(std::count(text, text + n, kTold));
     seen_.done += static_cast<std::size_t>(std::count(text, text + n, kDone));
   }
@@ -149,6 +151,8 @@ void share_outputs() {
   become_named(STDOUT_FILENO, kOutput);
   become_named(STDERR_FILENO, kErrors);
 }
+
+void mark_as_begun() { put_mark(kBegun); }
 
 void mark_as_told() { put_mark(kTold); }
 

@@ -27,9 +27,10 @@ class RankOutputs {
   // What is wrong with standard output; empty: nothing.
   const std::string& problem() const { return problem_; }
 
-  // How many ranks have told why they failed, and how many have nothing left to
-  // do.
+  // How many ranks have begun to run, have told why they failed, and have
+  // nothing left to do.
   struct Marks {
+    std::size_t begun = 0;
     std::size_t told = 0;
     std::size_t done = 0;
   };
@@ -59,6 +60,9 @@ bool has_rank_outputs();
 // In such a rank: standard output and error become those of the program that
 // the user started.
 void share_outputs();
+
+// In such a rank, first of all.
+void mark_as_begun();
 
 // In such a rank, before it ends for an error that it or another has told:
 // nobody need guess why it did.

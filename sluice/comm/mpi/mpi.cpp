@@ -33,7 +33,7 @@ constexpr std::size_t kSumPart = std::size_t{1} << 28;  // elements
 // per message in a ring of four hosts at 1 Gbit/s (netlab, November 2026).
 // Parts of the default size go without; who has set limits keeps them.
 void send_parts_at_once() {
-  static_assert(MpiOptions{}.part + 1024 <= 160000);
+  static_assert(MpiOptions::kPart + 1024 <= 160000);
   for (const char* name :
        {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_rndv_eager_limit",
         "OMPI_MCA_btl_tcp_max_send_size"}) {
@@ -221,6 +221,7 @@ class MpiEngine final : public Engine {
       std::this_thread::yield();
     }
     MPI_Comm_free(&comm_);
+    if (options_.before_finalize) options_.before_finalize();
     if (finalise_) MPI_Finalize();
     finished_ = true;
   }

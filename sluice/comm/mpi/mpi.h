@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -10,7 +11,12 @@ namespace sluice {
 struct MpiOptions {
   // Longer messages travel in parts of this size, the first 64 of them: over
   // TCP one that MPI sends without asking the receiver first.
-  std::size_t part = std::size_t{1} << 17;
+  static constexpr std::size_t kPart = std::size_t{1} << 17;
+  std::size_t part = kPart;
+  // Called by finish() once all messages of this rank have been sent, before
+  // MPI_Finalize, which waits for all ranks and for mpirun without a deadline.
+  // May be null.
+  std::function<void()> before_finalize;
 };
 
 // Whether this build has MPI, and whether mpirun or srun started this process.
