@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -82,6 +83,25 @@ TEST(OmgsExact, IsNeverLongerThanOtherMerges) {
     job.streams.apply_beside = false;
     const double exact = seconds("omgs-exact", job);
     for (const char* name : {"layerwise", "single", "size=4M", "omgs"}) {
+      EXPECT_LE(exact, seconds(name, job) * kRounding) << name << " " << seed;
+    }
+  }
+}
+
+// What applying beside the link, ranks of a machine and a busy core cost is not
+// in the model of merges.
+TEST(OmgsExact, IsNeverLongerWhereOnlyTheWholeStepShowsCosts) {
+  for (unsigned seed = 0; seed < 3 * kJobs; ++seed) {
+    Job job = random_job(seed);
+    job.streams.apply_beside = seed % 3 == 0;
+    job.streams.one_core = seed % 3 == 1;
+    if (seed % 3 == 2) {
+      job.network.inside = {1e-6, 1e-11};
+      job.network.per_machine = 4;
+      job.hierarchical = true;
+    }
+    const double exact = seconds("omgs-exact", job);
+    for (const char* name : {"layerwise", "single", "omgs"}) {
       EXPECT_LE(exact, seconds(name, job) * kRounding) << name << " " << seed;
     }
   }
