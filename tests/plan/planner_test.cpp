@@ -107,6 +107,26 @@ TEST(OmgsExact, IsNeverLongerWhereOnlyTheWholeStepShowsCosts) {
   }
 }
 
+// Whatever grows with the square of the tensors takes minutes here.
+TEST(Planners, TakeVeryManyTensors) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < 20000; ++i) sizes.push_back(64 << (i % 12));
+  Job job = job_of(sizes);
+  put_on_gpu(job, 0.1, 1e-10);
+  Job dense = job;
+  dense.sparse.sparsifier = "none";
+  dense.sparse.collective = "dense";
+  const double layers = seconds("layerwise", dense);
+  for (const char* name : {"espresso", "omgs", "mgwfbp", "omgs-exact"}) {
+    const Plan plan = make_planner(name)->make(job);
+    EXPECT_LE(simulate(plan, job).iteration, layers) << name;
+    EXPECT_EQ(
+        plan_from_json(to_json(plan, job.profile.names()), job.profile.names()),
+        plan)
+        << name;
+  }
+}
+
 TEST(AutoPlanner, IsNeverLongerThanAnyOther) {
   for (unsigned seed = 0; seed < kJobs; ++seed) {
     const Job job = random_job(seed);
