@@ -127,6 +127,33 @@ TEST(Planners, TakeVeryManyTensors) {
   }
 }
 
+// Sums of these times would not be finite.
+TEST(Planners, RefuseTimesThatAreTooLong) {
+  const auto why = [](const std::function<void(Job&)>& change) {
+    Job job = job_of({1000, 2000});
+    change(job);
+    return refusal([&] { make_planner("auto")->make(job); });
+  };
+  EXPECT_EQ(why([](Job& j) { j.profile.tensors[1].backward = 1e308; }),
+            "[profile] the seconds of tensor 't1' must be from 0 to 1e9, got "
+            "1e+308 with a spread of 0");
+  EXPECT_EQ(why([](Job& j) { j.profile.forward = 1e10; }),
+            "[profile] forward and update must be seconds from 0 to 1e9, got "
+            "1e+10 and 0");
+  EXPECT_EQ(why([](Job& j) { j.network.between.alpha = 1e300; }),
+            "[plan] alpha and beta of the network must be seconds from 0 to "
+            "1e9, got 1e+300 and 8e-09");
+  // The longest of all that are taken.
+  EXPECT_EQ(why([](Job& j) {
+              j.profile.forward = j.profile.update = 1e9;
+              for (TensorProfile& t : j.profile.tensors) t.backward = 1e9;
+              j.profile.costs[0].curve = CostCurve({{0, 0}, {1, 1e9}});
+              j.network.between = {1e9, 1e9};
+              j.ranks = 0x1p31;
+            }),
+            "nothing");
+}
+
 TEST(AutoPlanner, IsNeverLongerThanAnyOther) {
   for (unsigned seed = 0; seed < kJobs; ++seed) {
     const Job job = random_job(seed);
