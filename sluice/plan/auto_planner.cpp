@@ -138,7 +138,8 @@ void show_all(Best& best, const Job& job, bool lower) {
     }
     // Merges by the first choice alone are omgs-exact's, by more collectives;
     // as far as merges know what a group takes.
-    if (entry.name == OmgsExact::kName && !job.streams.one_core) continue;
+    const bool known = !job.streams.one_core && !job.streams.apply_beside;
+    if (entry.name == OmgsExact::kName && known) continue;
     // Another rule, which nobody asked for.
     if (entry.name == Interleaved::kName) continue;
     if (!lower && entry.name == AdtopkPartial::kName) continue;

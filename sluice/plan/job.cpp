@@ -67,10 +67,11 @@ void check_job(const Job& job) {
           "vectors, such as dense or dense-bf16, got '", job.dense_collective,
           "'");
   for (const Network& net : {job.network.between, job.network.inside}) {
-    require(net.alpha >= 0 && net.beta >= 0 && std::isfinite(net.alpha) &&
-                std::isfinite(net.beta),
-            "[plan] alpha and beta must be 0 or more, got ", net.alpha, " and ",
-            net.beta);
+    require(net.alpha >= 0 && net.beta >= 0 && net.alpha <= kMostSeconds &&
+                net.beta <= kMostSeconds,
+            "[plan] alpha and beta of the network must be seconds from 0 to "
+            "1e9, got ",
+            net.alpha, " and ", net.beta);
   }
 }
 

@@ -18,14 +18,13 @@ class MergedModel {
         start_(chain.elements.size()) {
     for (const double elements : elements_)
       costs_.push_back(this->cost(elements));
-    refresh(0);
   }
 
   std::size_t size() const { return elements_.size(); }
   double elements(std::size_t i) const { return elements_[i]; }
   double backward(std::size_t i) const { return backward_[i]; }
-  double ready(std::size_t i) const { return ready_[i]; }
-  double start(std::size_t i) const { return start_[i]; }
+  double ready(std::size_t i) { return reach(i), ready_[i]; }
+  double start(std::size_t i) { return reach(i), start_[i]; }
   const GroupCost& at(std::size_t i) const { return costs_[i]; }
   GroupCost cost(double elements) const {
     return elements > 0 ? cost_(elements) : GroupCost{};
@@ -37,19 +36,19 @@ class MergedModel {
     elements_[i] = backward_[i] = 0;
     costs_[i] = {};
     costs_[i + 1] = cost(elements_[i + 1]);
-    refresh(i);
+    known_ = std::min(known_, i);
   }
 
  private:
-  void refresh(std::size_t from) {
-    const bool first = from == 0;
-    double computed = first ? 0 : ready_[from - 1] + costs_[from - 1].select;
-    double sent = first ? 0 : start_[from - 1] + costs_[from - 1].exchange;
-    for (std::size_t i = from; i < size(); ++i) {
+  // Computes the times up to gradient `last`. A merge changes only times that
+  // come after it, and rules go from front to back: no time is computed often.
+  void reach(std::size_t last) {
+    for (; known_ <= last; ++known_) {
+      const std::size_t i = known_;
+      const double computed = i == 0 ? 0 : ready_[i - 1] + costs_[i - 1].select;
+      const double sent = i == 0 ? 0 : start_[i - 1] + costs_[i - 1].exchange;
       ready_[i] = computed + backward_[i];
-      computed = ready_[i] + costs_[i].select;
-      start_[i] = std::max(sent, computed);
-      sent = start_[i] + costs_[i].exchange;
+      start_[i] = std::max(sent, ready_[i] + costs_[i].select);
     }
   }
 
@@ -59,6 +58,7 @@ class MergedModel {
   std::vector<GroupCost> costs_;
   std::vector<double> ready_;  // the gradient
   std::vector<double> start_;  // of its exchange
+  std::size_t known_ = 0;      // so many of both are computed
 };
 
 // `ends[i]`: gradient i is the last of its group.

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <unordered_map>
 
 #include "sluice/core/error.h"
 #include "sluice/core/json_check.h"
@@ -44,15 +45,28 @@ std::vector<BucketPlan> group(const PlanInput& input, bool dense,
   return buckets;
 }
 
-std::size_t index_of(const std::string& name, std::size_t bucket,
-                     std::span<const std::string> names) {
-  const auto it = std::find(names.begin(), names.end(), name);
-  if (it != names.end()) return static_cast<std::size_t>(it - names.begin());
-  const std::vector<std::string_view> known(names.begin(), names.end());
-  throw std::invalid_argument(concat(
-      "[plan] tensors must be of the model, but bucket ", bucket, " has '",
-      name, "'; did you mean '", nearest_name(known, name), "'?"));
-}
+// The numbers of a model's tensors, by name.
+class TensorNumbers {
+ public:
+  explicit TensorNumbers(std::span<const std::string> names) {
+    for (const std::string& name : names) {
+      numbers_.emplace(name, known_.size());
+      known_.push_back(name);
+    }
+  }
+
+  std::size_t of(const std::string& name, std::size_t bucket) const {
+    const auto found = numbers_.find(name);
+    if (found != numbers_.end()) return found->second;
+    throw std::invalid_argument(concat(
+        "[plan] tensors must be of the model, but bucket ", bucket, " has '",
+        name, "'; did you mean '", nearest_name(known_, name), "'?"));
+  }
+
+ private:
+  std::vector<std::string_view> known_;
+  std::unordered_map<std::string_view, std::size_t> numbers_;
+};
 
 Piece piece_from(const Json& json, std::size_t bucket) {
   require(json.is_array() && json.size() == 2 && json[0].is_number_unsigned() &&
@@ -65,13 +79,13 @@ Piece piece_from(const Json& json, std::size_t bucket) {
 }
 
 BucketPlan bucket_from(const Json& json, std::size_t bucket,
-                       std::span<const std::string> names) {
+                       const TensorNumbers& numbers) {
   const FieldsOf fields{"plan", concat("bucket ", bucket), json};
   fields.check({"tensors", "piece", "sparsifier", "turns", "feedback",
                 "collective", "values", "density", "device"});
   BucketPlan b;
   for (const Json& name : json.at("tensors")) {
-    b.tensors.push_back(index_of(name, bucket, names));
+    b.tensors.push_back(numbers.of(name, bucket));
   }
   b.sparsifier = plain_none(json.at("sparsifier").get<std::string>());
   b.feedback = json.at("feedback");
@@ -221,8 +235,9 @@ Plan plan_of_json(const Json& json, const std::string& what,
   Plan plan;
   plan.name = json.at("name");
   plan.hierarchical = json.value("hierarchical", false);
+  const TensorNumbers numbers(names);
   for (const Json& b : json.at("buckets")) {
-    plan.buckets.push_back(bucket_from(b, plan.buckets.size(), names));
+    plan.buckets.push_back(bucket_from(b, plan.buckets.size(), numbers));
   }
   check_plan(plan, names);
   return plan;

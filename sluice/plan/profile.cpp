@@ -18,7 +18,7 @@ constexpr std::string_view kProfileFile = "profile";
 constexpr std::string_view kStages[] = {"select", "encode", "decode", "merge",
                                         "apply",  "sum",    "copy"};
 
-bool is_cost(double v) { return std::isfinite(v) && v >= 0; }
+bool is_time(double seconds) { return seconds >= 0 && seconds <= kMostSeconds; }
 
 std::size_t product(const std::vector<std::size_t>& shape) {
   std::size_t all = 1;
@@ -77,9 +77,9 @@ void check_tensor(const TensorProfile& t) {
   require(!t.name.empty(), "[profile] a tensor must have a name, has none");
   require(t.elements > 0, "[profile] tensor '", t.name,
           "' must have an element, has none");
-  require(is_cost(t.backward) && is_cost(t.spread),
+  require(is_time(t.backward) && is_time(t.spread),
           "[profile] the seconds of tensor '", t.name,
-          "' must be 0 or more, got ", t.backward, " with a spread of ",
+          "' must be from 0 to 1e9, got ", t.backward, " with a spread of ",
           t.spread);
   require(t.shape.empty() || product(t.shape) == t.elements,
           "[profile] the shape of tensor '", t.name, "' must have its ",
@@ -113,12 +113,17 @@ CostCurve::CostCurve(std::vector<Point> points) : points_(std::move(points)) {
           "got ", points_.size());
   for (std::size_t i = 0; i < points_.size(); ++i) {
     const Point& p = points_[i];
-    require(is_cost(p.size) && is_cost(p.seconds),
-            "sizes and seconds must be 0 or more, got [", p.size, ", ",
-            p.seconds, "]");
-    require(i == 0 || p.size > points_[i - 1].size,
-            "sizes must rise from point to point, got ", p.size, " after ",
-            points_[std::max<std::size_t>(i, 1) - 1].size);
+    require(std::isfinite(p.size) && p.size >= 0 && is_time(p.seconds),
+            "sizes must be 0 or more and seconds from 0 to 1e9, got [", p.size,
+            ", ", p.seconds, "]");
+    if (i == 0) continue;
+    const Point& before = points_[i - 1];
+    require(p.size > before.size, "sizes must rise from point to point, got ",
+            p.size, " after ", before.size);
+    require(
+        (p.seconds - before.seconds) / (p.size - before.size) <= kMostSeconds,
+        "seconds must rise by at most 1e9 per unit of size, got [", p.size,
+        ", ", p.seconds, "] after [", before.size, ", ", before.seconds, "]");
   }
 }
 
@@ -165,8 +170,8 @@ const CostCurve* Profile::find(std::string_view what, std::string_view method,
 void check_profile(const Profile& profile) {
   require(!profile.tensors.empty(),
           "[profile] must have a tensor, has none; list the model's");
-  require(is_cost(profile.forward) && is_cost(profile.update),
-          "[profile] forward and update must be seconds, 0 or more, got ",
+  require(is_time(profile.forward) && is_time(profile.update),
+          "[profile] forward and update must be seconds from 0 to 1e9, got ",
           profile.forward, " and ", profile.update);
   std::set<std::string_view> names;
   for (const TensorProfile& t : profile.tensors) {

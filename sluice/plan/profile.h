@@ -29,6 +29,10 @@
 
 namespace sluice {
 
+// The longest time of a profile or a network, in seconds: 31 years. Longer ones
+// are refused, so that the sum over any model and number of workers is finite.
+inline constexpr double kMostSeconds = 1e9;
+
 // Seconds by size: straight between the points, flat below the first, on along
 // the last two above (never falling). Nothing for nothing.
 class CostCurve {
@@ -41,8 +45,9 @@ class CostCurve {
   };
 
   CostCurve() = default;  // costs nothing
-  // Throws std::invalid_argument unless there are two or more, sizes rise and
-  // all is finite and not negative.
+  // Throws std::invalid_argument unless there are two or more, sizes rise, all
+  // is finite and not negative, and neither seconds nor seconds per unit of
+  // size exceed kMostSeconds.
   explicit CostCurve(std::vector<Point> points);
 
   double at(double size) const;

@@ -28,13 +28,13 @@ Intervals united(Intervals all) {
 double outside(const Intervals& all, const Intervals& others) {
   double seconds = 0;
   const Intervals cover = united(others);
+  auto first = cover.begin();
   for (const Interval& i : united(all)) {
+    while (first != cover.end() && first->end <= i.begin) ++first;
     double from = i.begin;
-    for (const Interval& c : cover) {
-      if (c.end <= from) continue;
-      if (c.begin >= i.end) break;
-      seconds += std::max(0.0, c.begin - from);
-      from = c.end;
+    for (auto c = first; c != cover.end() && c->begin < i.end; ++c) {
+      seconds += std::max(0.0, c->begin - from);
+      from = c->end;
     }
     seconds += std::max(0.0, i.end - from);
   }

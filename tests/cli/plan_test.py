@@ -155,6 +155,16 @@ class Explain(PlanTest):
         job = ("--profile", self.save("gpu.json", gpu), *job[2:])
         self.fails("plan", "explain", path, *job, says=("[plan] a bucket on the cpu needs costs of copy on cuda",))
 
+    def test_of_many_buckets(self):
+        many = profile()
+        many["tensors"] = [tensor(f"t{i}", 10, 10) for i in range(300)]
+        job = ("--profile", self.save("many.json", many), *self.job[2:])
+        path, made = self.make("--planner", "layerwise", job=job)
+        rows = self.json("plan", "explain", path, *job)["rows"]
+        self.assertEqual([row["tensors"] for row in rows], [f"t{i}" for i in reversed(range(300))])
+        self.assertEqual({len(row["alternatives"]) for row in rows}, {len(rows[0]["alternatives"])})
+        self.assertEqual(self.json("plan", "diff", path, path), {"same": 300, "changes": []})
+
     def test_trace_is_a_timeline(self):
         path, made = self.make("--planner", "layerwise")
         trace = self.folder / "trace.json"
@@ -336,6 +346,8 @@ class BadInput(PlanTest):
             "below zero": (lambda p: p["tensors"][2].update(backward=-1), ("'backward' of tensor 'b.weight'", "-1")),
             "no number": (lambda p: p.update(forward="x"), ("'forward'", '"x"')),
             "one point": (lambda p: p["costs"][0]["points"].pop(), ("select of topk on cpu", "two points")),
+            "too long": (lambda p: p["tensors"][2].update(backward=1e308), ("seconds of tensor 'b.weight'", "1e9", "1e+308")),
+            "too steep": (lambda p: p["costs"][0].update(points=[[1, 0], [1.5, 1e9]]), ("select of topk on cpu", "1e9")),
             "unknown key": (lambda p: p.update(foward=1), ("'foward'", "did you mean 'forward'")),
             "wrong format": (lambda p: p.update(format=7), "format 1"),
         }
@@ -353,6 +365,7 @@ class BadInput(PlanTest):
         cases = {
             "one point": ({"format": 1, "times": [{"bytes": 1, "seconds": 1}]}, ("[network]", "two sizes")),
             "below zero": ({"format": 1, "alpha": -1, "beta": 1}, ("'alpha'", "-1")),
+            "too long": ({"format": 1, "alpha": 1e300, "beta": 1}, ("alpha and beta", "1e9", "1e+300")),
             "no beta": ({"format": 1, "alpha": 1}, "must have 'beta'"),
             "no ranks": ({"format": 1, "alpha": 1, "beta": 1, "machine": {"ranks": 0, "alpha": 1, "beta": 1}}, "'ranks'"),
             "a profile": (profile(), "[network]"),

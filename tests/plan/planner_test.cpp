@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -85,6 +86,72 @@ TEST(OmgsExact, IsNeverLongerThanOtherMerges) {
       EXPECT_LE(exact, seconds(name, job) * kRounding) << name << " " << seed;
     }
   }
+}
+
+// What applying beside the link, ranks of a machine and a busy core cost is not
+// in the model of merges.
+TEST(OmgsExact, IsNeverLongerWhereOnlyTheWholeStepShowsCosts) {
+  for (unsigned seed = 0; seed < 3 * kJobs; ++seed) {
+    Job job = random_job(seed);
+    job.streams.apply_beside = seed % 3 == 0;
+    job.streams.one_core = seed % 3 == 1;
+    if (seed % 3 == 2) {
+      job.network.inside = {1e-6, 1e-11};
+      job.network.per_machine = 4;
+      job.hierarchical = true;
+    }
+    const double exact = seconds("omgs-exact", job);
+    for (const char* name : {"layerwise", "single", "omgs"}) {
+      EXPECT_LE(exact, seconds(name, job) * kRounding) << name << " " << seed;
+    }
+  }
+}
+
+// Whatever grows with the square of the tensors takes minutes here.
+TEST(Planners, TakeVeryManyTensors) {
+  std::vector<std::size_t> sizes;
+  for (std::size_t i = 0; i < 20000; ++i) sizes.push_back(64 << (i % 12));
+  Job job = job_of(sizes);
+  put_on_gpu(job, 0.1, 1e-10);
+  Job dense = job;
+  dense.sparse.sparsifier = "none";
+  dense.sparse.collective = "dense";
+  const double layers = seconds("layerwise", dense);
+  for (const char* name : {"espresso", "omgs", "mgwfbp", "omgs-exact"}) {
+    const Plan plan = make_planner(name)->make(job);
+    EXPECT_LE(simulate(plan, job).iteration, layers) << name;
+    EXPECT_EQ(
+        plan_from_json(to_json(plan, job.profile.names()), job.profile.names()),
+        plan)
+        << name;
+  }
+}
+
+// Sums of these times would not be finite.
+TEST(Planners, RefuseTimesThatAreTooLong) {
+  const auto why = [](const std::function<void(Job&)>& change) {
+    Job job = job_of({1000, 2000});
+    change(job);
+    return refusal([&] { make_planner("auto")->make(job); });
+  };
+  EXPECT_EQ(why([](Job& j) { j.profile.tensors[1].backward = 1e308; }),
+            "[profile] the seconds of tensor 't1' must be from 0 to 1e9, got "
+            "1e+308 with a spread of 0");
+  EXPECT_EQ(why([](Job& j) { j.profile.forward = 1e10; }),
+            "[profile] forward and update must be seconds from 0 to 1e9, got "
+            "1e+10 and 0");
+  EXPECT_EQ(why([](Job& j) { j.network.between.alpha = 1e300; }),
+            "[plan] alpha and beta of the network must be seconds from 0 to "
+            "1e9, got 1e+300 and 8e-09");
+  // The longest of all that are taken.
+  EXPECT_EQ(why([](Job& j) {
+              j.profile.forward = j.profile.update = 1e9;
+              for (TensorProfile& t : j.profile.tensors) t.backward = 1e9;
+              j.profile.costs[0].curve = CostCurve({{0, 0}, {1, 1e9}});
+              j.network.between = {1e9, 1e9};
+              j.ranks = 0x1p31;
+            }),
+            "nothing");
 }
 
 TEST(AutoPlanner, IsNeverLongerThanAnyOther) {

@@ -79,8 +79,11 @@ TEST(Profile, SaysWhatIsWrong) {
             "[profile] cost 0 (select of * on cpu): sizes must rise from point "
             "to point, got 10 after 10");
   EXPECT_EQ(refusal_with("2e-3", "-1"),
-            "[profile] cost 0 (select of * on cpu): sizes and seconds must be "
-            "0 or more, got [100, -1]");
+            "[profile] cost 0 (select of * on cpu): sizes must be 0 or more "
+            "and seconds from 0 to 1e9, got [100, -1]");
+  EXPECT_EQ(refusal_with("[100, 2e-3]", "[10.5, 1e9]"),
+            "[profile] cost 0 (select of * on cpu): seconds must rise by at "
+            "most 1e9 per unit of size, got [10.5, 1e+09] after [10, 0.001]");
   EXPECT_EQ(refusal_with("\"select\"", "\"selct\""),
             "[profile] no stage 'selct'; did you mean 'select'?");
   EXPECT_EQ(refusal_with("\"method\": \"dgc\", \"device\": \"cuda\",", ""),
@@ -100,9 +103,10 @@ TEST(Profile, SaysWhatIsWrong) {
 TEST(Profile, IsCheckedWhereItIsMade) {
   Profile p = profile_from_json(kProfile);
   p.tensors[1].backward = std::nan("");
-  EXPECT_EQ(refusal([&] { check_profile(p); }),
-            "[profile] the seconds of tensor 'b' must be 0 or more, got nan "
-            "with a spread of 0.01");
+  EXPECT_EQ(
+      refusal([&] { check_profile(p); }),
+      "[profile] the seconds of tensor 'b' must be from 0 to 1e9, got nan "
+      "with a spread of 0.01");
   p.tensors.clear();
   EXPECT_EQ(refusal([&] { check_profile(p); }),
             "[profile] must have a tensor, has none; list the model's");

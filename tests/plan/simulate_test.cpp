@@ -245,7 +245,8 @@ TEST(Simulate, RefusesJobsThatMakeNoSense) {
   EXPECT_EQ(why([](Job& j) { j.density = 0; }),
             "[plan] density must be above 0 and at most 1, got 0");
   EXPECT_EQ(why([](Job& j) { j.network.between.beta = -1; }),
-            "[plan] alpha and beta must be 0 or more, got 5e-05 and -1");
+            "[plan] alpha and beta of the network must be seconds from 0 to "
+            "1e9, got 5e-05 and -1");
   EXPECT_EQ(why([](Job& j) { j.dense = {true}; }),
             "[plan] must know of each of 4 tensors whether it stays dense, "
             "knows of 1");

@@ -13,6 +13,10 @@ namespace sluice::testing {
 // whatever their size. Fails if making it needs a value.
 inline std::unique_ptr<Model> blank_model(std::string_view text,
                                           const ModelInput& input) {
+  // Puts all keys of the thread back. The guard of Meta leaves a bit behind, as
+  // a difference of key sets keeps the bits of backends, and on a machine with
+  // a GPU later tests would then make their tensors on the meta device.
+  const c10::impl::ForceDispatchKeyGuard restore;
   // Torch has no default device in C++. Factories go by what chooses a backend
   // from their options; without it, by the one that the thread includes.
   const c10::impl::ExcludeDispatchKeyGuard no_choice(

@@ -125,6 +125,22 @@ TEST(Models, NameTensorsAsTorchvisionAndTimmDo) {
   }
 }
 
+// Else the tests that follow would have tensors without values.
+TEST(BlankModel, LeavesTheKeysOfTheThreadAsTheyWere) {
+  const auto keys = [] {
+    const c10::impl::LocalDispatchKeySet set =
+        c10::impl::tls_local_dispatch_key_set();
+    return std::pair(set.included_.raw_repr(), set.excluded_.raw_repr());
+  };
+  // On a thread that has made no blank model before.
+  std::thread([&] {
+    const auto before = keys();
+    const auto model = blank_model("lenet", kMnist);
+    EXPECT_TRUE(parameters_of(*model)[0].tensor.is_meta());
+    EXPECT_EQ(keys(), before);
+  }).join();
+}
+
 // Larger ones differ from these in numbers only.
 std::vector<std::string> model_names() {
   std::vector<std::string> names = {"alexnet:widths=64-64"};

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <unordered_map>
 
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
@@ -27,18 +28,32 @@ std::string way_of(const BucketPlan& b) {
   return fmt::format("{} by {}", describe_rules(b), b.collective);
 }
 
-bool has(const Plan& plan, const BucketPlan& bucket) {
-  return std::find(plan.buckets.begin(), plan.buckets.end(), bucket) !=
-         plan.buckets.end();
-}
+// Finds a plan's buckets by their first tensor.
+class Buckets {
+ public:
+  explicit Buckets(const Plan& plan) {
+    for (const BucketPlan& b : plan.buckets) {
+      buckets_.emplace(b.tensors.front(), &b);
+    }
+  }
+
+  bool has(const BucketPlan& bucket) const {
+    const auto [begin, end] = buckets_.equal_range(bucket.tensors.front());
+    return std::any_of(begin, end,
+                       [&](const auto& b) { return *b.second == bucket; });
+  }
+
+ private:
+  std::unordered_multimap<std::size_t, const BucketPlan*> buckets_;
+};
 
 // Buckets of `plan` that `other` does not have.
-void add_rows(std::vector<Json>& rows, const Plan& plan, const Plan& other,
+void add_rows(std::vector<Json>& rows, const Plan& plan, const Buckets& other,
               std::span<const std::string> names, const std::string& sign) {
   const std::vector<std::string> labels = bucket_labels(plan, names);
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
     const BucketPlan& b = plan.buckets[i];
-    if (has(other, b)) continue;
+    if (other.has(b)) continue;
     Json tensors = Json::array();
     for (const std::size_t t : b.tensors) tensors.push_back(names[t]);
     rows.push_back({{"in", sign},
@@ -57,11 +72,12 @@ void run(const Options& o) {
   const Plan before = read_plan(o.before, names);
   const Plan after = read_plan(o.after, names);
   std::vector<Json> rows;
-  add_rows(rows, before, after, names, "-");
-  add_rows(rows, after, before, names, "+");
+  const Buckets in_after(after);
+  add_rows(rows, before, in_after, names, "-");
+  add_rows(rows, after, Buckets(before), names, "+");
   const auto same =
       std::count_if(before.buckets.begin(), before.buckets.end(),
-                    [&](const BucketPlan& b) { return has(after, b); });
+                    [&](const BucketPlan& b) { return in_after.has(b); });
   if (o.json) {
     fmt::print("{}\n", Json{{"same", same}, {"changes", rows}}.dump(2));
     return;

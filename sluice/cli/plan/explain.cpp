@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 
+#include "sluice/cli/bench/bench.h"
 #include "sluice/cli/commands.h"
 #include "sluice/cli/plan/job_options.h"
 #include "sluice/cli/shared/help.h"
@@ -28,7 +29,8 @@ bool must_be_dense(const Job& job, const BucketPlan& bucket) {
 }
 
 // What the iteration would be if one bucket travelled in another way.
-Json alternatives(const Job& job, Plan plan, std::size_t bucket) {
+// Leaves the plan as it is.
+Json alternatives(const Job& job, Plan& plan, std::size_t bucket) {
   BucketPlan& b = plan.buckets[bucket];
   // In any form of value: who explains chooses nothing.
   std::vector<BucketPlan> ways;
@@ -61,11 +63,11 @@ Json alternatives(const Job& job, Plan plan, std::size_t bucket) {
   return rows;
 }
 
-Json row_of(const Job& job, const Plan& plan, const Simulation& s,
-            std::size_t i) {
+Json row_of(const Job& job, Plan& plan, const Simulation& s, std::size_t i,
+            const std::string& label) {
   const BucketTimes& times = s.timeline.buckets[i];
   Json row = {{"bucket", i},
-              {"tensors", bucket_labels(plan, job.profile.names())[i]},
+              {"tensors", label},
               {"elements", bucket_elements(job.profile, plan.buckets[i])},
               {"way", describe_way(plan.buckets[i], job.density)},
               {"select", s.costs[i].select},
@@ -109,13 +111,19 @@ void run(const Options& o) {
   Plan plan = read_plan(o.plan, job.profile.names());
   plan.hierarchical |= job.hierarchical;
   const Simulation s = simulate(plan, job);
+  const std::vector<std::string> labels =
+      bucket_labels(plan, job.profile.names());
   std::vector<Json> rows;
   for (std::size_t i = 0; i < plan.buckets.size(); ++i) {
-    rows.push_back(row_of(job, plan, s, i));
+    // Every bucket takes a simulated step for each way that it could travel.
+    if (i % 100 == 0) {
+      show_progress(fmt::format("bucket {} of {}", i, plan.buckets.size()));
+    }
+    rows.push_back(row_of(job, plan, s, i, labels[i]));
   }
+  show_progress("");
   if (!o.trace.empty()) {
-    write_timeline(spans_of(s, job.profile.forward),
-                   bucket_labels(plan, job.profile.names()), o.trace);
+    write_timeline(spans_of(s, job.profile.forward), labels, o.trace);
   }
   if (o.json) {
     Json all = summary_of(plan, s);

@@ -1,7 +1,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 
 #include "sluice/cli/bench/model_shapes.h"
@@ -30,15 +29,16 @@ struct Options {
 };
 
 void check(const Options& o) {
-  const auto is_time = [](double v) { return std::isfinite(v) && v >= 0; };
+  const auto is_time = [](double v) { return v >= 0 && v <= kMostSeconds; };
   const bool sound = is_time(o.forward) && is_time(o.update) &&
                      is_time(o.select_floor) && is_time(o.select_rate) &&
                      is_time(o.apply_rate) && is_time(o.backward) &&
                      o.backward > 0;
-  require(sound, "[profile] seconds must be 0 or more, those of backward ",
-          "above 0, got --forward ", o.forward, " --backward ", o.backward,
-          " --update ", o.update, " --select-floor ", o.select_floor,
-          " --select-rate ", o.select_rate, " --apply-rate ", o.apply_rate);
+  require(sound, "[profile] seconds must be 0 or more and at most 1e9, those ",
+          "of backward above 0, got --forward ", o.forward, " --backward ",
+          o.backward, " --update ", o.update, " --select-floor ",
+          o.select_floor, " --select-rate ", o.select_rate, " --apply-rate ",
+          o.apply_rate);
   make_sparsifier(o.sparsifier);
 }
 
