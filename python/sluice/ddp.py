@@ -1,12 +1,17 @@
 """The hook for DistributedDataParallel, which reads its annotations as objects."""
 
+import weakref
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from .sync import GradientSync
+
+# Of their models, by which they exchange once they are detached.
+_groups: "weakref.WeakKeyDictionary[HookState, dist.ProcessGroup]" = weakref.WeakKeyDictionary()
 
 
 class HookState(GradientSync):
@@ -21,6 +26,8 @@ class HookState(GradientSync):
     """
 
     _by_buckets = True
+    # Once it is detached: per parameter, what waited in the residual.
+    _owed: dict[int, torch.Tensor] | None = None
 
     def __init__(
         self,
@@ -43,11 +50,57 @@ class HookState(GradientSync):
         super().__init__(named, group, scaler, **how)
         self.buckets_are_copies = scratch
         self.drops_unused = find_unused_parameters
+        if group is not None:
+            _groups[self] = group
+
+    def detach(self) -> None:
+        """From the next backward pass on the model exchanges as it does without Sluice.
+
+        Called by all ranks before the same step. What waits in residuals is added to
+        the next gradient, so that nothing is lost; momenta are dropped. The sync is
+        closed then.
+        """
+        # Ranks that did so before different steps would wait for each other.
+        self.core.gather("detach", b"")
+        residual = self.state_dict()[f"rank{self.rank}"]["residual"]
+        parts = residual.split([p.numel() for p in self.parameters])
+        owed = {id(p): part for p, part in zip(self.parameters, parts)}
+        self.close()
+        self._owed = owed
 
 
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""
-    return state.live.announce(bucket, state.scale(), state.buckets_are_copies, state.drops_unused)
+    if state._owed is not None:
+        return _exchanged_densely(state, bucket)
+    if state.is_paused:
+        return _passed_by(state, bucket)
+    future = state.live.announce(bucket, state.scale(), state.buckets_are_copies, state.drops_unused)
+    if bucket.is_last():
+        state._note_exchange()
+    return future
+
+
+def _exchanged_densely(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """As DistributedDataParallel does without a hook, with what waited added once."""
+    scale = state.scale()
+    for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+        waited = state._owed.pop(id(parameter), None)
+        if waited is not None:
+            # Both have their elements in the order in which the parameter lies.
+            waited = waited.to(gradient.device)
+            gradient.view(-1).add_(waited if scale is None else waited * scale.to(gradient.device))
+    return default_hooks.allreduce_hook(_groups.get(state), bucket)
+
+
+def _passed_by(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The bucket as it is: the gradients of this rank alone."""
+    if bucket.is_last():
+        state.core.pass_by()
+    buffer = bucket.buffer()
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
+    future.set_result(buffer)
+    return future
 
 
 def attach(

@@ -1,12 +1,12 @@
 #include "sluice/python/runner.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/ensure.h"
+#include "sluice/python/agree_on.h"
 #include "sluice/run/ranks.h"
 #include "sluice/run/timeline.h"
 
@@ -67,20 +67,6 @@ Json to_json(const SyncReport& r) {
           {"exchange_seconds", r.exchange_seconds}};
 }
 
-// The largest of what the ranks bring.
-std::uint64_t largest(Communicator& comm, std::uint64_t mine) {
-  constexpr auto kStep = Communicator::between_steps(3);
-  const auto all = gather_at_first(comm, "recover", kStep,
-                                   std::as_bytes(std::span(&mine, 1)));
-  for (const Bytes& bytes : all) {
-    std::uint64_t theirs = 0;
-    std::memcpy(&theirs, bytes.data(), sizeof(theirs));
-    mine = std::max(mine, theirs);
-  }
-  return std::stoull(
-      broadcast_first(comm, "recover", kStep, std::to_string(mine)));
-}
-
 }  // namespace
 
 SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
@@ -117,6 +103,7 @@ SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
   memory_bytes_ = sync_->memory_bytes();
   plan_ = std::make_unique<RunnerPlan>(settings_, comm_, *backend_, treatments_,
                                        names_, device, *sync_);
+  tentative_ = std::make_unique<Tentative>(comm_, *sync_);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -156,7 +143,9 @@ void SyncRunner::begin() {
       settings_.steps_per_epoch > 0 ? step_ / settings_.steps_per_epoch : 0;
   const Densities densities = {schedule_->density(epoch),
                                settings_.config.density};
+  tentative_->begin_step();
   try {
+    compare_passes();
     plan_->begin_step(step_, densities);
   } catch (const CommError&) {
     // The step fails by the same error, as it would at its first exchange: what
@@ -316,8 +305,13 @@ bool SyncRunner::recover() {
   // Who heard of a vote has counted its step. Nothing is counted before all is
   // well, as all this may fail and be done again.
   const bool counts = committed && !counted_;
-  const std::uint64_t step = largest(comm_, counts ? step_ + 1 : step_);
+  const std::uint64_t step =
+      largest(comm_, "recover", Communicator::between_steps(3),
+              counts ? step_ + 1 : step_);
   plan_->recover(step);
+  share_density();
+  tentative_->recover();
+  passed_now_ = 0;
   step_ = step;
   if (counts) {
     ++committed_;
@@ -338,6 +332,7 @@ void SyncRunner::load(const GradientSync::State& state, std::uint64_t steps) {
   const std::lock_guard lock(mutex_);
   expect(!open_, "[sync] states are saved and loaded between two steps");
   sync_->load(state);
+  tentative_->forget();
   step_ = steps;
 }
 
@@ -358,6 +353,8 @@ std::string SyncRunner::stats() const {
   Json json = {{"step", step_},
                {"committed", committed_},
                {"skipped", skipped_},
+               {"paused", passed_},
+               {"discarded", tentative_->discards()},
                {"last_committed", last_.committed},
                {"memory_bytes", memory_bytes_},
                {"plan",

@@ -12,6 +12,7 @@
 
 #include "sluice/python/runner_plan.h"
 #include "sluice/python/settings.h"
+#include "sluice/python/tentative.h"
 #include "sluice/sparsify/schedule.h"
 
 namespace sluice {
@@ -73,6 +74,23 @@ class SyncRunner {
   std::string decision() const;
   void repeat(const std::string& decision, std::uint64_t steps);
 
+  // A backward pass of which nothing is exchanged or kept. A step in front of
+  // which not all ranks had as many of them fails with a CommError.
+  void pass();
+  // See Tentative. After a CommError of discard(), recover() is due.
+  void enter_tentative();
+  void leave_tentative();
+  void discard();
+  // A call of all ranks: the density of the steps from now on, and the end of a
+  // warm-up. Throws AgreedError on all of them for what is no density, and if
+  // they ask for different ones; CommError, after which recover() is due.
+  void set_density(double density);
+
+  // A call of all ranks: what each brings, on the first; its own on the others.
+  // `what` names it in errors. After a CommError recover() is due.
+  std::vector<Bytes> gather(std::string_view what,
+                            std::span<const std::byte> mine);
+
   // Of this rank: the last step and all so far, as JSON.
   std::string stats() const;
   // Writes the timeline of the next so many steps, of all ranks, who must all
@@ -92,6 +110,16 @@ class SyncRunner {
  private:
   void connect(int gpu);
   void begin();
+  // Each rank's own since the last step, or what is exchanged would be of
+  // different batches.
+  void compare_passes();
+  // What ranks do together between two steps.
+  template <class F>
+  void between_steps(F&& f);
+  void take_density(double density);
+  // After an error, which may have met some ranks before and others behind a
+  // change: all have that of the first.
+  void share_density();
   // Of a step of which all is there.
   void wait_for_end(std::unique_lock<std::mutex>& lock);
   void take(const Gradient& gradient);
@@ -118,6 +146,7 @@ class SyncRunner {
   std::unique_ptr<GradientSync> sync_;
   std::vector<Treatment> treatments_;
   std::unique_ptr<RunnerPlan> plan_;
+  std::unique_ptr<Tentative> tentative_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -135,6 +164,8 @@ class SyncRunner {
   SyncReport total_;
   std::uint64_t committed_ = 0;
   std::uint64_t skipped_ = 0;
+  std::uint64_t passed_ = 0;      // backward passes that were paused
+  std::uint64_t passed_now_ = 0;  // of them, since the last step
   std::size_t memory_bytes_ = 0;  // behind the last step
   std::thread thread_;
 };

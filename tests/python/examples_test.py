@@ -22,6 +22,11 @@ def needs(package):
 
 def run(ranks, script, *arguments):
     """What the job printed."""
+    return run_and_hear(ranks, script, *arguments)[0]
+
+
+def run_and_hear(ranks, script, *arguments):
+    """What the job printed, and what it said beside."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command = [*torchrun, str(FOLDER / script), *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
@@ -31,7 +36,7 @@ def run(ranks, script, *arguments):
             job.terminate()  # torchrun ends its ranks then, and not if it is killed
             raise
     assert job.returncode == 0, out + said
-    return out
+    return out, said
 
 
 def numbers(pattern, text):
@@ -65,6 +70,34 @@ def test_learns_densely_for_comparison():
     out = run(2, "fashion_mnist.py", "--limit", 6000, "--dense")
     (accuracy,) = numbers(r"accuracy ([\d.]+)%", out)
     assert accuracy > 60
+
+
+THROWN_AWAY = "before any optimizer used them"
+
+
+def test_a_gan_pauses_what_its_generator_does_not_need():
+    out, said = run_and_hear(2, "gan.py", "--limit", 400)
+    near, centres, told_apart = numbers(r"([\d.]+)% of the points are near one of (\d+) centres, told apart ([\d.]+)%", out)
+    assert numbers(r"has exchanged (\d+) steps and paused (\d+)", out) == [400, 400]
+    # Neither of the two has lost: both learn.
+    assert 52 < told_apart < 95
+    assert THROWN_AWAY not in said
+
+
+def test_a_gan_that_does_not_pause_is_warned():
+    out, said = run_and_hear(2, "gan.py", "--limit", 20, "--unpaused")
+    assert numbers(r"has exchanged (\d+) steps and paused (\d+)", out) == [40, 0]
+    assert said.count(THROWN_AWAY) == 1
+
+
+@needs_data
+def test_sam_climbs_alone_and_drops_steps():
+    out, said = run_and_hear(2, "sam.py", "--limit", 6400, "--max-norm", 2.5)
+    accuracy, steps, dropped = numbers(r"accuracy ([\d.]+)% after (\d+) steps, (\d+) of them dropped", out)
+    assert accuracy > 50
+    assert steps == 50 and 0 < dropped < 50
+    assert THROWN_AWAY not in said
+    assert said.count("keeps a copy of its residuals") == 1
 
 
 @needs_data

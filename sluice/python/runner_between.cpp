@@ -1,0 +1,127 @@
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "sluice/core/ensure.h"
+#include "sluice/python/agree_on.h"
+#include "sluice/python/runner.h"
+#include "sluice/run/ranks.h"
+
+// What a SyncRunner's ranks do between two steps, but saving and recovering.
+
+namespace sluice {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto kBetween = Communicator::between_steps(5);
+constexpr auto kPaused = Communicator::between_steps(7);
+
+}  // namespace
+
+// Ranks of which one has paused a pass and another has not find each other out
+// here: the call of the one is not what the other is due.
+void SyncRunner::compare_passes() {
+  const std::uint64_t mine = std::exchange(passed_now_, 0);
+  if (mine == 0) return;
+  comm_.count_steps(1, 1);
+  const std::size_t other = rank_that_differs(
+      comm_, "paused", kPaused, std::as_bytes(std::span(&mine, 1)));
+  if (other != comm_.rank()) {
+    comm_.abandon(concat("[paused] all ranks must pause the same backward ",
+                         "passes, but before step ", step_ + 1, " rank ",
+                         comm_.rank(), " paused ", mine, " and rank ", other,
+                         " another number"));
+  }
+  comm_.count_steps(1, 0);
+}
+
+void SyncRunner::pass() {
+  std::unique_lock lock(mutex_);
+  wait_for_end(lock);
+  ++passed_;
+  ++passed_now_;
+}
+
+template <class F>
+void SyncRunner::between_steps(F&& f) {
+  std::unique_lock lock(mutex_);
+  wait_for_end(lock);
+  refuse_after_failure();
+  ensure(!open_, "[sync] the backward pass of step ", step_ + 1,
+         " did not come to its end on rank ", comm_.rank(),
+         "; call recover() on all ranks first");
+  try {
+    f();
+  } catch (const CommError& e) {
+    failure_ = e.what();
+    throw;
+  }
+}
+
+void SyncRunner::enter_tentative() {
+  between_steps([&] { tentative_->enter(step_); });
+}
+
+void SyncRunner::leave_tentative() {
+  const std::lock_guard lock(mutex_);
+  tentative_->leave();
+}
+
+void SyncRunner::discard() {
+  between_steps([&] { tentative_->discard(); });
+}
+
+void SyncRunner::set_density(double density) {
+  between_steps([&] {
+    const std::string problem = problem_of([&] {
+      const DensitySchedule check("", density);
+      require(settings_.config.sparsifier != "none",
+              "[set_density] there must be something sparse, but the "
+              "sparsifier is 'none', which sends everything");
+    });
+    agree_on(comm_, "set_density", kBetween, "density", Json(density).dump(),
+             problem);
+    take_density(density);
+  });
+}
+
+// Piece by piece: each has a deadline of its own, and frames that are kept for
+// later calls stay small.
+std::vector<Bytes> SyncRunner::gather(std::string_view what,
+                                      std::span<const std::byte> mine) {
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
+  std::vector<Bytes> all(comm_.rank() == 0 ? comm_.size() : 1);
+  between_steps([&] {
+    const std::uint64_t most =
+        largest(comm_, what, kBetween, (mine.size() + kPiece - 1) / kPiece);
+    for (std::uint64_t i = 0; i < most; ++i) {
+      const std::size_t begin = std::min(mine.size(), i * kPiece);
+      const auto piece =
+          mine.subspan(begin, std::min(kPiece, mine.size() - begin));
+      const auto pieces = gather_at_first(comm_, what, kBetween, piece);
+      for (std::size_t r = 0; r < pieces.size(); ++r) {
+        all[r].insert(all[r].end(), pieces[r].begin(), pieces[r].end());
+      }
+    }
+  });
+  if (comm_.rank() != 0) all[0].assign(mine.begin(), mine.end());
+  return all;
+}
+
+void SyncRunner::take_density(double density) {
+  settings_.config.density = density;
+  settings_.config.density_schedule.clear();
+  schedule_.emplace("", density);
+}
+
+void SyncRunner::share_density() {
+  const TrainConfig& config = settings_.config;
+  const Json mine = {config.density, config.density_schedule};
+  const std::string first =
+      broadcast_first(comm_, "recover", kBetween, mine.dump());
+  // Ranks differ only if the first one has set it, or another one has.
+  if (first != mine.dump()) take_density(Json::parse(first)[0].get<double>());
+}
+
+}  // namespace sluice
