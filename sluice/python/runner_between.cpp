@@ -19,19 +19,26 @@ constexpr auto kPaused = Communicator::between_steps(7);
 
 }  // namespace
 
-// Ranks of which one has paused a pass and another has not find each other out
-// here: the call of the one is not what the other is due.
+// A rank that has paused a pass and one that has not find each other out here:
+// the other one sends a frame of its step, or none.
 void SyncRunner::compare_passes() {
   const std::uint64_t mine = std::exchange(passed_now_, 0);
   if (mine == 0) return;
   comm_.count_steps(1, 1);
-  const std::size_t other = rank_that_differs(
-      comm_, "paused", kPaused, std::as_bytes(std::span(&mine, 1)));
+  const std::string rule =
+      concat("all ranks must pause the same backward passes, but before step ",
+             step_ + 1, " rank ", comm_.rank(), " paused ", mine);
+  std::size_t other = comm_.rank();
+  try {
+    other = rank_that_differs(comm_, "paused", kPaused,
+                              std::as_bytes(std::span(&mine, 1)));
+  } catch (const CommError& e) {
+    comm_.abandon(concat("[paused] ", rule,
+                         ", and the others may have paused none: ", e.what()));
+  }
   if (other != comm_.rank()) {
-    comm_.abandon(concat("[paused] all ranks must pause the same backward ",
-                         "passes, but before step ", step_ + 1, " rank ",
-                         comm_.rank(), " paused ", mine, " and rank ", other,
-                         " another number"));
+    comm_.abandon(
+        concat("[paused] ", rule, " and rank ", other, " another number"));
   }
   comm_.count_steps(1, 0);
 }
