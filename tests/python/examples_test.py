@@ -121,6 +121,32 @@ def test_learns_with_lightning():
     assert 0 < sent < 0.03
 
 
+def two_runs(pattern, script, first, second):
+    """Numbers of a run that saves, and of one that goes on from it."""
+    return [numbers(pattern, run(2, script, "--limit", 3200, *arguments)) for arguments in (first, second)]
+
+
+GONE_ON = r"accuracy ([\d.]+)% after (\d+) steps, sent ([\d.]+) MB"
+
+
+@needs_data
+@needs("accelerate")
+def test_accelerate_saves_and_loads_all_ranks(tmp_path):
+    how = ("--state", tmp_path / "state", "--accumulate", 1)
+    before, after = two_runs(GONE_ON, "with_accelerate.py", how, how)
+    assert (before[1], after[1]) == (50, 100)
+    assert after[0] > before[0] > 30
+
+
+@needs_data
+@needs("lightning")
+def test_lightning_saves_and_loads_all_ranks(tmp_path):
+    how = ("--checkpoint", tmp_path / "last.ckpt")
+    before, after = two_runs(GONE_ON, "with_lightning.py", how, (*how, "--epochs", 2))
+    assert (before[1], after[1]) == (25, 50)
+    assert after[0] > before[0] > 30
+
+
 @needs_data
 @pytest.mark.parametrize("form", ["torch", "dcp"])
 def test_goes_on_with_fewer_ranks(tmp_path, form):
