@@ -291,7 +291,8 @@ class GradientSync:
     def set_density(self, density: float) -> None:
         """The share of entries that is sent from the next step on; ends a warm-up.
 
-        Called by all ranks before the same step, with the same value. The plan stays.
+        Called by all ranks before the same step, with the same value. The plan stays;
+        densities of its own change in proportion.
         set_density(1.0) for one step sends all that waits in residuals.
         """
         self.core.set_density(float(density))

@@ -116,7 +116,8 @@ class SyncRunner {
   // What ranks do together between two steps.
   template <class F>
   void between_steps(F&& f);
-  void take_density(double density);
+  // Null: that of the settings.
+  void take_density(std::optional<double> density);
   // After an error, which may have met some ranks before and others behind a
   // change: all have that of the first.
   void share_density();
@@ -141,6 +142,7 @@ class SyncRunner {
   std::uint64_t trace_until_ = 0;
   std::string trace_path_;
   std::optional<DensitySchedule> schedule_;
+  std::optional<double> density_;  // that was set in its place
   std::unique_ptr<DeviceLink> link_;
   std::string link_problem_;
   std::unique_ptr<GradientSync> sync_;

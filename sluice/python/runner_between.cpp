@@ -83,9 +83,10 @@ void SyncRunner::set_density(double density) {
   between_steps([&] {
     const std::string problem = problem_of([&] {
       const DensitySchedule check("", density);
-      require(settings_.config.sparsifier != "none",
-              "[set_density] there must be something sparse, but the "
-              "sparsifier is 'none', which sends everything");
+      const Plan& plan = sync_->plan();
+      require(!std::ranges::all_of(plan.buckets, &BucketPlan::dense),
+              "[set_density] there must be something sparse, but plan '",
+              plan.name, "' sends everything");
     });
     agree_on(comm_, "set_density", kBetween, "density", Json(density).dump(),
              problem);
@@ -116,19 +117,22 @@ std::vector<Bytes> SyncRunner::gather(std::string_view what,
   return all;
 }
 
-void SyncRunner::take_density(double density) {
-  settings_.config.density = density;
-  settings_.config.density_schedule.clear();
-  schedule_.emplace("", density);
+// Densities of buckets that a plan has chosen change in proportion: those are
+// of the density in the settings.
+void SyncRunner::take_density(std::optional<double> density) {
+  density_ = density;
+  const TrainConfig& config = settings_.config;
+  schedule_.emplace(density ? "" : config.density_schedule,
+                    density.value_or(config.density));
 }
 
 void SyncRunner::share_density() {
-  const TrainConfig& config = settings_.config;
-  const Json mine = {config.density, config.density_schedule};
-  const std::string first =
-      broadcast_first(comm_, "recover", kBetween, mine.dump());
-  // Ranks differ only if the first one has set it, or another one has.
-  if (first != mine.dump()) take_density(Json::parse(first)[0].get<double>());
+  const Json mine = density_ ? Json(*density_) : Json();
+  const Json first =
+      Json::parse(broadcast_first(comm_, "recover", kBetween, mine.dump()));
+  if (first == mine) return;
+  take_density(first.is_null() ? std::nullopt
+                               : std::optional(first.get<double>()));
 }
 
 }  // namespace sluice

@@ -223,9 +223,15 @@ std::uint64_t BucketSet::digest_of_machines() const {
 
 void BucketSet::copy_aside(Stream& stream, float* aside, float* device,
                            float* host, bool back) {
-  const std::size_t n = arena_->size();
-  const TensorView from = flat_view({back ? aside : device, n});
-  backend_.pack(stream, {{&from, 1}, {}, back ? device : aside});
+  // As many elements as a tensor may have.
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  const float* from = back ? aside : device;
+  float* to = back ? device : aside;
+  for (std::size_t i = 0; i < arena_->size(); i += kMost) {
+    const std::size_t n = std::min(kMost, arena_->size() - i);
+    const TensorView part = flat_view({from + i, n});
+    backend_.pack(stream, {{&part, 1}, {}, to + i});
+  }
   copy(stream, on_host_, aside, host, back);
 }
 

@@ -383,6 +383,26 @@ def test_densities_that_make_no_sense_are_refused_on_all_ranks(pool):
         assert density == pytest.approx(0.05, rel=0.05)
 
 
+def densities_of_the_plan():
+    """A plan whose buckets have densities of their own keeps their proportion."""
+    model, sync = started()
+    plan = sync.plan
+    for bucket in plan["buckets"]:
+        if bucket["sparsifier"] != "none":
+            bucket["density"] = 0.1
+    again = sluice.GradientSync(model.named_parameters(), density=0.05, plan=plan)
+    step(model, again, 0)
+    before = again.stats()["last"]["density"]
+    again.set_density(0.025)
+    step(model, again, 1)
+    return before, again.stats()["last"]["density"]
+
+
+def test_a_density_that_is_set_scales_those_of_the_plan(pool):
+    for before, after in pool.run(2, densities_of_the_plan):
+        assert (before, after) == pytest.approx((0.1, 0.05), rel=0.05)
+
+
 def ended_warm_up():
     model = models.small_model()
     sync = sluice.GradientSync(

@@ -668,3 +668,52 @@ def gan(paused_pass):
 def test_warns_of_a_gan_unless_its_pass_is_paused(pool):
     assert pool.run(2, gan, False) == [1, 0]
     assert pool.run(2, gan, True) == [0, 0]
+
+
+OPTIONS = [
+    {},
+    {"gradient_as_bucket_view": True},
+    {"static_graph": True},
+    {"find_unused_parameters": True},
+]
+
+
+def with_options(options, words):
+    """Residuals and weights of a run, with passes that leave nothing in between."""
+    quiet_tentative()
+    model = models.small_model()
+    ddp = models.wrapped(model, bucket_cap_mb=0.01, **options)
+    scaler = torch.amp.GradScaler(models.DEVICE, init_scale=1024.0)
+    sync = sluice.attach(ddp, density=0.05, plan="size=4k", scaler=scaler)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def train(step):
+        # The first of two passes is under no_sync().
+        optimizer.zero_grad()
+        if not options.get("static_graph"):
+            with ddp.no_sync():
+                scaler.scale(models.loss_of(ddp, 100 + step)).backward()
+        scaler.scale(models.loss_of(ddp, step)).backward()
+
+    for step in range(5):
+        train(step)
+        scaler.step(optimizer)
+        scaler.update()
+        if words and step > 0:
+            with sync.paused():
+                train(50 + step)
+        if words and step > 1:
+            try:
+                with sync.tentative():
+                    train(70 + step)
+                    raise ArithmeticError("of the user's own")
+            except ArithmeticError:
+                sync.discard()
+    return models.flat(model.parameters()), models.residual(sync)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda o: next(iter(o), "plain"))
+def test_words_go_with_what_ddp_can_do(pool, options):
+    plain = pool.run(2, with_options, options, False)
+    for ours, expected in zip(pool.run(2, with_options, options, True), plain):
+        assert torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1])
