@@ -9,6 +9,7 @@ which is all that sluice.attach wants.
 """
 
 import argparse
+import os
 
 import torch
 from accelerate import Accelerator
@@ -37,6 +38,8 @@ def prepare(accelerator, options):
         density=options.density,
         scaler=accelerator.scaler,  # None unless mixed_precision="fp16"
     )
+    # With the states of all ranks, of which save_state() writes one file.
+    accelerator.register_for_checkpointing(sync.all_ranks)
     return model, optimizer, train_loader, test_loader, sync
 
 
@@ -68,6 +71,7 @@ def parse():
     parser.add_argument("--limit", type=int, default=20000, help="train with the first so many images (%(default)s)")
     parser.add_argument("--batch-size", type=int, default=32, help="per rank (%(default)s)")
     parser.add_argument("--accumulate", type=int, default=2, help="backward passes per step (%(default)s)")
+    parser.add_argument("--state", help="folder to go on from, if it is there, and to write at the end")
     parser.add_argument("--mixed-precision", default="no", choices=["no", "bf16", "fp16"], help="(%(default)s)")
     parser.add_argument("--sparsifier", default="adtopk", help="a name of sluice.list() (%(default)s)")
     parser.add_argument("--density", type=float, default=0.01, help="share that is sent (%(default)s)")
@@ -86,12 +90,16 @@ def main():
     if accelerator.num_processes < 2:
         raise SystemExit("[with_accelerate] a job must have 2 ranks or more, got 1; start it with torchrun")
     model, optimizer, train_loader, test_loader, sync = prepare(accelerator, options)
+    if options.state and os.path.exists(options.state):
+        accelerator.load_state(options.state)
     train(accelerator, model, optimizer, train_loader)
+    if options.state:
+        accelerator.save_state(options.state)
     accuracy = evaluate(accelerator, model, test_loader)
     stats = sync.stats()
     accelerator.print(
         f"accuracy {accuracy:.2%} after {stats['step']} steps, "
-        f"sent {stats['total']['bytes_sent'] / stats['step'] / 1e6:.3f} MB per step and rank"
+        f"sent {stats['total']['bytes_sent'] / (stats['committed'] + stats['skipped']) / 1e6:.3f} MB per step and rank"
     )
     # Before the group: torch may hang where DDP is the last to let go of it.
     model, optimizer = accelerator.free_memory(model, optimizer)

@@ -10,6 +10,7 @@ a word. A strategy that attaches once the model is wrapped works on all devices.
 
 import argparse
 import logging
+import os
 import warnings
 
 import lightning
@@ -32,6 +33,16 @@ class SluiceStrategy(DDPStrategy):
     def configure_ddp(self):
         super().configure_ddp()
         self.sync = sluice.attach(self.model, **self.how)
+
+    def save_checkpoint(self, checkpoint, filepath, storage_options=None):
+        # Lightning calls it on all ranks, and rank 0 writes the file.
+        checkpoint["sluice"] = self.sync.state_dict(all_ranks=True)
+        super().save_checkpoint(checkpoint, filepath, storage_options)
+
+    def load_optimizer_state_dict(self, checkpoint):
+        # Called behind configure_ddp(), as the model's own state is loaded before.
+        super().load_optimizer_state_dict(checkpoint)
+        self.sync.load_state_dict(checkpoint["sluice"])
 
 
 class Classifier(lightning.LightningModule):
@@ -58,6 +69,8 @@ def parse():
     parser.add_argument("--data", default=DATA, help="folder of the IDX files (%(default)s)")
     parser.add_argument("--limit", type=int, default=20000, help="train with the first so many images (%(default)s)")
     parser.add_argument("--batch-size", type=int, default=64, help="per rank (%(default)s)")
+    parser.add_argument("--epochs", type=int, default=1, help="(%(default)s)")
+    parser.add_argument("--checkpoint", help="file to go on from, if it is there, and to write at the end")
     parser.add_argument("--ranks", type=int, default=2, help="as torchrun starts them (%(default)s)")
     parser.add_argument("--sparsifier", default="adtopk", help="a name of sluice.list() (%(default)s)")
     parser.add_argument("--density", type=float, default=0.01, help="share that is sent (%(default)s)")
@@ -82,18 +95,21 @@ def main():
         strategy=strategy,
         devices=options.ranks,
         accelerator="auto" if torch.cuda.device_count() >= options.ranks else "cpu",
-        max_epochs=1,
+        max_epochs=options.epochs,
         num_sanity_val_steps=0,
         **{"logger": False, "enable_checkpointing": False},
         **{"enable_progress_bar": False, "enable_model_summary": False},
     )
     loader = DataLoader(train, options.batch_size, shuffle=True, drop_last=True)
-    trainer.fit(Classifier(options.lr), loader, DataLoader(test, 500))
+    known = options.checkpoint if options.checkpoint and os.path.exists(options.checkpoint) else None
+    trainer.fit(Classifier(options.lr), loader, DataLoader(test, 500), ckpt_path=known)
+    if options.checkpoint:
+        trainer.save_checkpoint(options.checkpoint)
     if trainer.is_global_zero:
         stats = strategy.sync.stats()
         print(
             f"accuracy {trainer.callback_metrics['accuracy']:.2%} after {stats['step']} steps, "
-            f"sent {stats['total']['bytes_sent'] / stats['step'] / 1e6:.3f} MB per step and rank"
+            f"sent {stats['total']['bytes_sent'] / (stats['committed'] + stats['skipped']) / 1e6:.3f} MB per step and rank"
         )
 
 

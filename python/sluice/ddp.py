@@ -5,9 +5,13 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 
 from .sync import GradientSync
+
+# Of their models, by which they exchange once they are detached.
+_groups: "weakref.WeakKeyDictionary[HookState, dist.ProcessGroup]" = weakref.WeakKeyDictionary()
 
 
 class HookState(GradientSync):
@@ -24,6 +28,10 @@ class HookState(GradientSync):
     _by_buckets = True
     # Of the model that it was registered for, which keeps its hook: what has been attached since.
     successor: "HookState | None" = None
+    # After detach() the model exchanges as it does without Sluice.
+    detached = False
+    # Per parameter, what waited in the residual when it was detached. The next exchange of the model adds it.
+    _owed: dict[int, torch.Tensor] = {}
 
     def __init__(
         self,
@@ -46,6 +54,24 @@ class HookState(GradientSync):
         super().__init__(named, group, scaler, **how)
         self.buckets_are_copies = scratch
         self.drops_unused = find_unused_parameters
+        if group is not None:
+            _groups[self] = group
+
+    def detach(self) -> None:
+        """From the next backward pass on the model exchanges as it does without Sluice.
+
+        Called by all ranks before the same step. What waits in residuals is added to
+        the next gradient, so that nothing is lost; momenta are dropped. The sync is
+        closed then.
+        """
+        # Ranks that did so before different steps would wait for each other.
+        self.core.gather("detach", b"")
+        residual = self.state_dict()[f"rank{self.rank}"]["residual"]
+        parts = residual.split([p.numel() for p in self.parameters])
+        owed = {id(p): part for p, part in zip(self.parameters, parts)}
+        self.close()
+        self.detached = True
+        self._owed = owed
 
 
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
@@ -56,7 +82,37 @@ def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future
             "compiled code, where they cannot be exchanged in buckets; leave it at True"
         )
     state = state.successor or state
-    return state.live.announce(bucket, state.scale(), state.buckets_are_copies, state.drops_unused)
+    if state.is_paused:
+        return _passed_by(state, bucket)
+    if state._owed:
+        _add_owed(state, bucket)
+    if state.detached:
+        return default_hooks.allreduce_hook(_groups.get(state), bucket)
+    future = state.live.announce(bucket, state.scale(), state.buckets_are_copies, state.drops_unused)
+    if bucket.is_last():
+        state._note_exchange()
+    return future
+
+
+def _add_owed(state: HookState, bucket: dist.GradBucket) -> None:
+    """Adds to the bucket, once, what waited in the residual of a sync that was detached."""
+    scale = state.scale()
+    for parameter, gradient in zip(bucket.parameters(), bucket.gradients()):
+        waited = state._owed.pop(id(parameter), None)
+        if waited is not None:
+            # Both have their elements in the order in which the parameter lies.
+            waited = waited.to(gradient.device)
+            gradient.view(-1).add_(waited if scale is None else waited * scale.to(gradient.device))
+
+
+def _passed_by(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The bucket as it is: the gradients of this rank alone."""
+    if bucket.is_last():
+        state.core.pass_by()
+    buffer = bucket.buffer()
+    future: torch.futures.Future[torch.Tensor] = torch.futures.Future(devices=[buffer.device] if buffer.is_cuda else None)
+    future.set_result(buffer)
+    return future
 
 
 # By model, what its hook was registered with.
@@ -136,6 +192,7 @@ def attach(
         return _again(before, scaler, sparsifier=sparsifier, density=density, **how)
     state = HookState(ddp, scaler=scaler, sparsifier=sparsifier, density=density, **how)
     if registered:
+        state._owed, before._owed = before._owed, {}
         registered.successor = state
         return state
     try:

@@ -10,6 +10,7 @@ weights, the mean over the ranks of their residuals, stays the same.
 from __future__ import annotations
 
 import inspect
+import io
 import json
 import warnings
 from typing import TYPE_CHECKING, Any, Mapping, Sequence
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Sequence
 import torch
 
 from . import _core
+from .fit import Fit
 
 if TYPE_CHECKING:
     from .sync import GradientSync
@@ -44,11 +46,37 @@ def save(sync: GradientSync) -> dict[str, dict[str, Any]]:
         "plan": core.plan,
         "decision": core.decision,
         "names": sync.names,
+        "sizes": [p.numel() for p in sync.parameters],
     }
     entry = {"info": json.dumps(info), "residual": kept["residual"], "momentum": kept["momentum"]}
     for part, dtype in zip(_PARTS, (torch.uint8, torch.double)):
         entry[part], entry[f"{part}_sizes"] = _joined(kept[part], dtype)
     return {f"rank{core.rank}": entry}
+
+
+def save_all(sync: GradientSync) -> dict[str, dict[str, Any]]:
+    """The entries of all ranks on the first one, that of this rank on the others. A
+    call of all of them between two steps."""
+    file = io.BytesIO()
+    torch.save(save(sync), file)
+    out: dict[str, dict[str, Any]] = {}
+    for data in sync.core.gather("state_dict", file.getvalue()):
+        out.update(torch.load(io.BytesIO(data), weights_only=True))
+    return out
+
+
+class AllRanks:
+    """A sync for who saves one file per job by its objects' state_dict(), called on
+    all ranks, as Accelerate does."""
+
+    def __init__(self, sync: GradientSync) -> None:
+        self._sync = sync
+
+    def state_dict(self) -> dict[str, Any]:
+        return self._sync.state_dict(all_ranks=True)
+
+    def load_state_dict(self, saved: Any, strict: bool = True) -> None:
+        self._sync.load_state_dict(saved, strict)
 
 
 def _merged(saved: State | Sequence[State]) -> dict[str, Mapping[str, Any]]:
@@ -64,17 +92,12 @@ def _merged(saved: State | Sequence[State]) -> dict[str, Mapping[str, Any]]:
     return out
 
 
-def _checked(sync: GradientSync, entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _checked(entries: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """What the job was, which all entries must say alike."""
     infos = [json.loads(e["info"]) for e in entries.values()]
     first = infos[0]
     if any(i["version"] != _VERSION for i in infos):
         raise ValueError(f"[load_state_dict] states must be of version {_VERSION}, got {first['version']}")
-    if any(i["names"] != sync.names for i in infos):
-        raise ValueError(
-            "[load_state_dict] the state must be of a model with the same parameters, but "
-            f"has {len(first['names'])} of them, the first '{first['names'][0]}'"
-        )
     if any(i != first for i in infos):
         raise ValueError("[load_state_dict] states must be of one job and step, but these differ")
     return first
@@ -85,25 +108,41 @@ def _needed(entries: Mapping[str, Any], old: int, world: int, rank: int) -> Mapp
     if name not in entries:
         raise ValueError(
             f"[load_state_dict] {world} ranks that go on from {old} need the states of all of these, in one "
-            f"dictionary or a list, but {name} is missing, there are: {', '.join(sorted(entries))}"
+            f"dictionary or a list, but {name} is missing, there are: {', '.join(sorted(entries))}; "
+            "state_dict(all_ranks=True) has all of them on the first rank, for one file"
         )
     return entries[name]
 
 
-def load(sync: GradientSync, saved: State | Sequence[State]) -> None:
-    """Goes on from a state. Called by all ranks before the same step."""
+def _fitted(entries: Mapping[str, Mapping[str, Any]], fit: Fit) -> dict[str, dict[str, Any]]:
+    moved = ("residual", "momentum")
+    return {name: {**entry, **{key: fit.flat(entry[key]) for key in moved}} for name, entry in entries.items()}
+
+
+def load(sync: GradientSync, saved: State | Sequence[State], strict: bool = True) -> None:
+    """Goes on from a state. Called by all ranks before the same step. With
+    strict=False residuals of tensors that the state does not have start empty."""
     entries = _merged(saved)
-    info = _checked(sync, entries)
+    info = _checked(entries)
+    fit = Fit(info, sync.names, [p.numel() for p in sync.parameters])
+    fit.check(strict)
+    if not fit.whole and sync.rank == 0:
+        warnings.warn(
+            f"[load_state_dict] the state {fit.differences()}: residuals of what is new start empty, and what the "
+            "others still owed is dropped",
+            stacklevel=3,
+        )
+    entries = _fitted(entries, fit)
     old = info["world_size"]
     if old == sync.world_size:
         entry = _needed(entries, old, sync.world_size, sync.rank)
         # What that run has measured and decided, this one repeats.
-        if info.get("decision") and sync.core.decides_live:
-            sync.core.repeat(info["decision"], info["steps"])
+        if info.get("decision") and sync.core.decides_live and fit.whole:
+            sync.core.repeat(json.dumps(fit.plan(info["decision"])), info["steps"])
         kept = {key: entry[key] for key in ("residual", "momentum")}
         for part in _PARTS:
             # Rules and collectives learn per bucket; residuals belong to tensors.
-            same = info["plan"] == sync.core.plan
+            same = fit.whole and fit.plan(info["plan"]) == json.loads(sync.core.plan)
             kept[part] = list(entry[part].split(entry[f"{part}_sizes"].tolist())) if same else []
     else:
         kept = _inherited(sync, entries, old)
@@ -123,9 +162,9 @@ def _inherited(sync: GradientSync, entries: Mapping[str, Any], old: int) -> dict
     return {"residual": residual.float(), "momentum": momentum.float(), "rules": [], "collectives": []}
 
 
-def load_checkpoint(sync: GradientSync, checkpoint_id: Any, key: str = "sluice") -> None:
+def load_checkpoint(sync: GradientSync, checkpoint_id: Any, key: str = "sluice", strict: bool = True) -> None:
     """Goes on from a checkpoint of torch.distributed.checkpoint, written by any
-    number of ranks.
+    number of ranks. `strict` is that of load_state_dict().
 
         dcp.save({"model": model.state_dict(), "sluice": sync.state_dict()}, checkpoint_id=path)
         ...
@@ -156,4 +195,4 @@ def load_checkpoint(sync: GradientSync, checkpoint_id: Any, key: str = "sluice")
     for name, value in flat.items():
         rank, field = name.removeprefix(f"{key}.").split(".", 1)
         entries.setdefault(rank, {})[field] = value
-    load(sync, entries)
+    load(sync, entries, strict)

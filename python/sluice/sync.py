@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import json
 import time
 import warnings
 import weakref
 from datetime import timedelta
-from typing import Any, Iterable
+from typing import Any, Iterable, Iterator
 
 import torch
 import torch.distributed as dist
 
 from . import _core, momentum, settings, state
+from .usage import Usage
 
 # Ended before the interpreter is: their threads may not outlive it.
 _alive: weakref.WeakSet[GradientSync] = weakref.WeakSet()
@@ -123,6 +125,10 @@ class GradientSync:
 
     # Whether gradients come in buckets, and not all at once.
     _by_buckets = False
+    # Blocks of paused() that have begun and not ended.
+    _pauses = 0
+    # Of the rank that warns.
+    _usage: Usage | None = None
 
     def __init__(
         self,
@@ -151,6 +157,7 @@ class GradientSync:
         _alive.add(self)
         if self.rank == 0:
             momentum.watch(self)
+            self._usage = Usage.watch(self)
             self._warn_of_detours()
 
     def _warn_of_detours(self) -> None:
@@ -234,10 +241,90 @@ class GradientSync:
         A parameter without a gradient brings zeros, and has one afterwards.
         False if a rank had values that are not finite: gradients are then NaN on
         all ranks, and residuals as before. Raises CommError if a rank is lost.
+        Inside paused() gradients stay as they are, and it returns True.
         """
+        if self.is_paused:
+            self.core.pass_by()
+            return True
         committed = self.live.step(self.scale())
         self.core.warn_of_news()
+        self._note_exchange()
         return committed
+
+    def _note_exchange(self) -> None:
+        if self._usage is not None:
+            self._usage.exchanged()
+
+    def _forget_exchange(self) -> None:
+        if self._usage is not None:
+            self._usage.forget()
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Backward passes that exchange nothing and leave nothing in residuals, on
+        all ranks alike.
+
+            with sync.paused():
+                generator_loss.backward()   # p.grad is this rank's own gradient
+
+        For gradients that are thrown away, such as a discriminator's in its
+        generator's pass. If ranks pause different passes, the next step fails with a
+        CommError.
+        """
+        self.core  # raises if it is closed
+        self._pauses += 1
+        try:
+            yield
+        finally:
+            self._pauses -= 1
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether this is inside paused()."""
+        return self._pauses > 0
+
+    @contextlib.contextmanager
+    def tentative(self) -> Iterator[None]:
+        """Backward passes that discard() can take back.
+
+            with sync.tentative():
+                loss.backward()
+            if norm_of(gradients) > limit:
+                sync.discard()
+                optimizer.zero_grad()
+            else:
+                optimizer.step()
+
+        Keeps a copy of the residuals from before (a float per parameter, twice that
+        with momentum), until the next backward pass outside of the block.
+        """
+        self.live.enter_tentative()
+        if self.rank == 0:
+            momentum.warn_once(self._cost_of_tentative())
+        try:
+            yield
+        finally:
+            if self._hook is not None:
+                self._hook.leave_tentative()
+
+    def _cost_of_tentative(self) -> str:
+        floats = sum(p.numel() for p in self.parameters) * (2 if self._how["feedback"].startswith("dgc") else 1)
+        return (
+            f"[tentative] each rank keeps a copy of its residuals, which takes {floats * 4 / 1e6:.3g} MB more "
+            f"({floats} floats); paused() takes none, where no gradient of the pass is used"
+        )
+
+    def discard(self) -> None:
+        """Takes back the steps of the last tentative() block, on all ranks.
+
+        Residuals, momenta and what rules have learned are as before the block, bit
+        for bit; gradients are not touched: zero_grad() is due. Called by all ranks,
+        in the block or after it, before the next backward pass; raises RuntimeError
+        if there is nothing to take back. After a CommError, recover() on all ranks
+        ends the doubt: then all have discarded, or none.
+        """
+        self.live.discard()
+        self._forget_exchange()
 
     def scale(self) -> torch.Tensor | None:
         """What gradients are multiplied by, if anything."""
@@ -256,19 +343,47 @@ class GradientSync:
         are NaN, as on the other ranks. Otherwise no rank has made the step.
         Raises CommError if a rank is still lost.
         """
+        self._forget_exchange()
         return self.live.recover()
 
     def stats(self) -> dict[str, Any]:
         """What the last step and all steps so far came to, on this rank."""
         return json.loads(self.core.stats)
 
-    def state_dict(self) -> dict[str, Any]:
-        """All that is kept between steps on this rank; see sluice.state."""
-        return state.save(self)
+    def state_dict(self, all_ranks: bool = False) -> dict[str, Any]:
+        """All that is kept between steps on this rank; see sluice.state.
 
-    def load_state_dict(self, saved: Any) -> None:
-        """Goes on from a state, or from those of all ranks; see sluice.state."""
-        state.load(self, saved)
+        With all_ranks=True, called by all ranks: that of all of them on rank 0, which
+        writes it to one file. Other ranks get their own.
+        """
+        return state.save_all(self) if all_ranks else state.save(self)
+
+    def load_state_dict(self, saved: Any, strict: bool = True) -> None:
+        """Goes on from a state, or from those of all ranks; see sluice.state.
+
+        Names may have gained or lost the prefixes of torch.compile and of
+        DistributedDataParallel. With strict=False the model may have other tensors:
+        those that fit by name and size go on, and a warning names the rest.
+        """
+        state.load(self, saved, strict)
+
+    @property
+    def all_ranks(self) -> state.AllRanks:
+        """With state_dict() of all ranks, for who calls it without arguments:
+
+            accelerator.register_for_checkpointing(sync.all_ranks)
+        """
+        return state.AllRanks(self)
+
+    def set_density(self, density: float) -> None:
+        """The share of entries that is sent from the next step on; ends a warm-up.
+
+        Called by all ranks before the same step, with the same value. The plan stays;
+        densities of its own change in proportion.
+        set_density(1.0) for one step sends all that waits in residuals.
+        """
+        self.core.set_density(float(density))
+        self._how["density"] = float(density)
 
     def log_to(self, writer: Any, prefix: str = "sluice") -> None:
         """Writes what the last step came to: `writer` is a SummaryWriter.

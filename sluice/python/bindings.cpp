@@ -194,6 +194,21 @@ py::dict save(const BucketHook& hook) {
   return to_dict(state);
 }
 
+py::list gather(BucketHook& hook, const std::string& what,
+                const py::bytes& bytes) {
+  const auto mine = static_cast<std::string_view>(bytes);
+  std::vector<Bytes> all;
+  {
+    const py::gil_scoped_release release;
+    all = hook.runner().gather(what, std::as_bytes(std::span(mine)));
+  }
+  py::list out;
+  for (const Bytes& b : all) {
+    out.append(py::bytes(reinterpret_cast<const char*>(b.data()), b.size()));
+  }
+  return out;
+}
+
 void load(BucketHook& hook, const py::dict& dict, std::uint64_t steps) {
   const GradientSync::State state = from_dict(dict);
   const py::gil_scoped_release release;
@@ -235,6 +250,7 @@ void bind_hook(py::module_& m) {
       .def("recover", &BucketHook::recover, Release())
       .def("save", &save)
       .def("load", &load)
+      .def("gather", &gather)
       .def(
           "repeat",
           [](BucketHook& h, const std::string& decision, std::uint64_t steps) {
@@ -249,6 +265,22 @@ void bind_hook(py::module_& m) {
           Release())
       .def("warn_of_news", &warn_of_news)
       .def_property_readonly("skipped", unlocked(&SyncRunner::skipped))
+      .def(
+          "pass_by", [](BucketHook& h) { h.runner().pass(); }, Release())
+      .def(
+          "enter_tentative",
+          [](BucketHook& h) { h.runner().enter_tentative(); }, Release())
+      .def(
+          "leave_tentative",
+          [](BucketHook& h) { h.runner().leave_tentative(); }, Release())
+      .def(
+          "discard", [](BucketHook& h) { h.runner().discard(); }, Release())
+      .def(
+          "set_density",
+          [](BucketHook& h, double density) {
+            h.runner().set_density(density);
+          },
+          Release())
       .def_property_readonly("stats", unlocked(&SyncRunner::stats))
       .def_property_readonly("rank", unlocked(&SyncRunner::rank))
       .def_property_readonly("size", unlocked(&SyncRunner::size))

@@ -7,6 +7,7 @@
 #include "sluice/collective/patterns.h"
 #include "sluice/comm/nccl/nccl.h"
 #include "sluice/core/ensure.h"
+#include "sluice/python/agree_on.h"
 #include "sluice/run/ranks.h"
 #include "sluice/run/timeline.h"
 
@@ -129,6 +130,7 @@ SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
   memory_bytes_ = sync_->memory_bytes();
   plan_ = std::make_unique<RunnerPlan>(settings_, comm_, *backend_, treatments_,
                                        names_, device, *sync_);
+  tentative_ = std::make_unique<Tentative>(comm_, *sync_);
   thread_ = std::thread([this] { run(); });
 }
 
@@ -168,7 +170,9 @@ void SyncRunner::begin() {
       settings_.steps_per_epoch > 0 ? step_ / settings_.steps_per_epoch : 0;
   const Densities densities = {schedule_->density(epoch),
                                settings_.config.density};
+  tentative_->begin_step();
   try {
+    compare_passes();
     plan_->begin_step(step_, densities);
   } catch (const CommError&) {
     // The step fails by the same error, as it would at its first exchange: what
@@ -335,6 +339,9 @@ Recovered SyncRunner::recover() {
   const std::uint64_t step = counts ? step_ + 1 : step_;
   compare_steps(comm_, step);
   plan_->recover(step);
+  share_density();
+  tentative_->recover();
+  passed_now_ = 0;
   step_ = step;
   if (counts) {
     ++(committed ? committed_ : skipped_);
@@ -356,6 +363,7 @@ void SyncRunner::load(const GradientSync::State& state, std::uint64_t steps) {
   const std::lock_guard lock(mutex_);
   expect(!open_, "[sync] states are saved and loaded between two steps");
   sync_->load(state);
+  tentative_->forget();
   step_ = steps;
 }
 
@@ -381,6 +389,8 @@ std::string SyncRunner::stats() const {
   Json json = {{"step", step_},
                {"committed", committed_},
                {"skipped", skipped_},
+               {"paused", passed_},
+               {"discarded", tentative_->discards()},
                {"last_committed", last_.committed},
                {"recovered", word_for(recovered_)},
                {"memory_bytes", memory_bytes_},

@@ -12,6 +12,7 @@
 
 #include "sluice/python/runner_plan.h"
 #include "sluice/python/settings.h"
+#include "sluice/python/tentative.h"
 #include "sluice/sparsify/schedule.h"
 
 namespace sluice {
@@ -75,6 +76,23 @@ class SyncRunner {
 
   // See RunnerPlan::take_news().
   std::string take_news();
+  // A backward pass of which nothing is exchanged or kept. A step in front of
+  // which not all ranks had as many of them fails with a CommError.
+  void pass();
+  // See Tentative. After a CommError of discard(), recover() is due.
+  void enter_tentative();
+  void leave_tentative();
+  void discard();
+  // A call of all ranks: the density of the steps from now on, and the end of a
+  // warm-up. Throws AgreedError on all of them for what is no density, and if
+  // they ask for different ones; CommError, after which recover() is due.
+  void set_density(double density);
+
+  // A call of all ranks: what each brings, on the first; its own on the others.
+  // `what` names it in errors. After a CommError recover() is due.
+  std::vector<Bytes> gather(std::string_view what,
+                            std::span<const std::byte> mine);
+
   // Of this rank: the last step and all so far, as JSON.
   std::string stats() const;
   // Writes the timeline of the next so many steps, of all ranks, who must all
@@ -95,6 +113,17 @@ class SyncRunner {
  private:
   void connect(int gpu);
   void begin();
+  // Each rank's own since the last step, or what is exchanged would be of
+  // different batches.
+  void compare_passes();
+  // What ranks do together between two steps.
+  template <class F>
+  void between_steps(F&& f);
+  // Null: that of the settings.
+  void take_density(std::optional<double> density);
+  // After an error, which may have met some ranks before and others behind a
+  // change: all have that of the first.
+  void share_density();
   // Of a step of which all is there.
   void wait_for_end(std::unique_lock<std::mutex>& lock);
   void take(const Gradient& gradient);
@@ -116,11 +145,13 @@ class SyncRunner {
   std::uint64_t trace_until_ = 0;
   std::string trace_path_;
   std::optional<DensitySchedule> schedule_;
+  std::optional<double> density_;  // that was set in its place
   std::unique_ptr<DeviceLink> link_;
   std::string link_problem_;
   std::unique_ptr<GradientSync> sync_;
   std::vector<Treatment> treatments_;
   std::unique_ptr<RunnerPlan> plan_;
+  std::unique_ptr<Tentative> tentative_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
@@ -141,6 +172,8 @@ class SyncRunner {
   Recovered recovering_ = Recovered::kNoStep;
   std::uint64_t committed_ = 0;
   std::uint64_t skipped_ = 0;
+  std::uint64_t passed_ = 0;      // backward passes that were paused
+  std::uint64_t passed_now_ = 0;  // of them, since the last step
   std::size_t memory_bytes_ = 0;  // behind the last step
   std::thread thread_;
 };

@@ -154,6 +154,7 @@ void BucketSet::copy(Stream& stream, const Ranges& ranges, float* device,
 std::size_t BucketSet::memory_bytes() const {
   std::size_t bytes = arena_->memory_bytes();
   if (host_ != nullptr) bytes += host_->memory_bytes();
+  if (aside_ != nullptr) bytes += aside_->arena.memory_bytes();
   for (const auto& bucket : buckets_) bytes += bucket->memory_bytes();
   return bytes;
 }
@@ -163,7 +164,7 @@ GradientSync::State BucketSet::save(Stream& stream) {
   const bool host = host_ != nullptr;
   state.residual = fetch(stream, arena_->residual(),
                          host ? host_->arena.residual() : nullptr);
-  if (arena_->has_momentum() || (host && host_->arena.has_momentum())) {
+  if (has_momentum()) {
     state.momentum =
         fetch(stream, arena_->momentum(backend_),
               host ? host_->arena.momentum(host_->backend) : nullptr);
@@ -209,6 +210,88 @@ void BucketSet::load(Stream& stream, const GradientSync::State& state) {
     buckets_[b]->load_collective(learned);
   }
   inherit_residuals();
+}
+
+bool BucketSet::has_momentum() const {
+  return arena_->has_momentum() ||
+         (host_ != nullptr && host_->arena.has_momentum());
+}
+
+std::uint64_t BucketSet::digest_of_machines() const {
+  return machines_ == nullptr ? 0 : machines_->digest();
+}
+
+void BucketSet::copy_aside(Stream& stream, float* aside, float* device,
+                           float* host, bool back) {
+  // As many elements as a tensor may have.
+  constexpr std::size_t kMost = std::size_t{1} << 30;
+  const float* from = back ? aside : device;
+  float* to = back ? device : aside;
+  for (std::size_t i = 0; i < arena_->size(); i += kMost) {
+    const std::size_t n = std::min(kMost, arena_->size() - i);
+    const TensorView part = flat_view({from + i, n});
+    backend_.pack(stream, {{&part, 1}, {}, to + i});
+  }
+  copy(stream, on_host_, aside, host, back);
+}
+
+void BucketSet::set_aside(Stream& stream) {
+  if (aside_ == nullptr) {
+    aside_ = std::make_unique<Aside>(backend_, arena_->size());
+  }
+  HostSide* host = host_.get();
+  copy_aside(stream, aside_->arena.residual(), arena_->residual(),
+             host != nullptr ? host->arena.residual() : nullptr, false);
+  aside_->has_momentum = has_momentum();
+  if (aside_->has_momentum) {
+    copy_aside(
+        stream, aside_->arena.momentum(backend_), arena_->momentum(backend_),
+        host != nullptr ? host->arena.momentum(host->backend) : nullptr, false);
+  }
+  aside_->machines = digest_of_machines();
+  aside_->learned.clear();
+  for (const auto& bucket : buckets_) {
+    aside_->learned.push_back(
+        {bucket->plan(), bucket->save_rule(stream), bucket->save_collective()});
+  }
+}
+
+void BucketSet::bring_back(Stream& stream) {
+  expect(aside_ != nullptr, "[sync] bring_back() must come after set_aside()");
+  HostSide* host = host_.get();
+  copy_aside(stream, aside_->arena.residual(), arena_->residual(),
+             host != nullptr ? host->arena.residual() : nullptr, true);
+  if (has_momentum()) {
+    float* momentum = aside_->arena.momentum(backend_);
+    // The first step with momentum has come since.
+    if (!aside_->has_momentum) {
+      backend_.fill(stream, momentum, arena_->size(), 0);
+    }
+    copy_aside(stream, momentum, arena_->momentum(backend_),
+               host != nullptr ? host->arena.momentum(host->backend) : nullptr,
+               true);
+  }
+  bring_back_learned(stream);
+  inherit_residuals();
+}
+
+void BucketSet::bring_back_learned(Stream& stream) {
+  const bool same = aside_->machines == digest_of_machines();
+  for (auto& bucket : buckets_) {
+    const auto known =
+        std::ranges::find(aside_->learned, bucket->plan(), &Learned::plan);
+    if (!same || known == aside_->learned.end()) {
+      bucket = make(bucket->plan(), machines_, host_.get());
+      continue;
+    }
+    bucket->load_rule(stream, known->rule);
+    bucket->load_collective(known->collective);
+    if (bucket->save_collective() == known->collective) continue;
+    // A collective may refuse what it had before it learned anything.
+    bucket = make(bucket->plan(), machines_, host_.get());
+    bucket->load_rule(stream, known->rule);
+    bucket->load_collective(known->collective);
+  }
 }
 
 void BucketSet::inherit_residuals() {

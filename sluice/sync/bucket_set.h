@@ -54,7 +54,28 @@ class BucketSet {
   GradientSync::State save(Stream& stream);
   void load(Stream& stream, const GradientSync::State& state);
 
+  // See GradientSync; done once the stream has come so far. bring_back() throws
+  // std::logic_error if nothing is set aside.
+  void set_aside(Stream& stream);
+  void bring_back(Stream& stream);
+
  private:
+  // What a bucket has learned, for a bucket of the same plan.
+  struct Learned {
+    BucketPlan plan;
+    std::vector<std::byte> rule;
+    std::vector<double> collective;
+  };
+  // All that is kept, as it once was.
+  struct Aside {
+    Aside(Backend& backend, std::size_t elements) : arena(backend, elements) {}
+
+    Arena arena;
+    bool has_momentum = false;
+    std::uint64_t machines = 0;  // see digest_of_machines()
+    std::vector<Learned> learned;
+  };
+
   // Elements of the arena, from first to behind the last.
   struct Range {
     std::size_t begin = 0;
@@ -76,6 +97,13 @@ class BucketSet {
   void copy(Stream& stream, const Ranges& ranges, float* device, float* host,
             bool to_host);
   std::vector<float> fetch(Stream& stream, float* device, float* host);
+  // 0: of no machines.
+  std::uint64_t digest_of_machines() const;
+  bool has_momentum() const;
+  // Between the memory that is set aside and the arenas.
+  void copy_aside(Stream& stream, float* aside, float* device, float* host,
+                  bool back);
+  void bring_back_learned(Stream& stream);
 
   Backend& backend_;
   std::vector<TensorInfo> tensors_;
@@ -89,6 +117,7 @@ class BucketSet {
   const Machines* machines_ = nullptr;
   std::vector<std::unique_ptr<BucketSync>> buckets_;
   std::vector<std::vector<std::size_t>> buckets_of_;  // by tensor
+  std::unique_ptr<Aside> aside_;                      // once asked for
 };
 
 }  // namespace sluice

@@ -181,6 +181,21 @@ class GradientSync::Impl {
     backend_.wait(committed_);
   }
 
+  void set_aside() {
+    expect(!open_ && !in_doubt_,
+           "[sync] set_aside() belongs between two steps");
+    buckets_.set_aside(context_.stream());
+    backend_.wait(backend_.record(context_.stream()));
+  }
+
+  void bring_back() {
+    expect(!open_ && !in_doubt_,
+           "[sync] bring_back() belongs between two steps");
+    buckets_.bring_back(context_.stream());
+    committed_ = backend_.record(context_.stream());
+    backend_.wait(committed_);
+  }
+
   const std::vector<TensorInfo>& tensors() const { return buckets_.tensors(); }
   const Plan& plan() const { return options_.plan; }
 
@@ -616,5 +631,7 @@ const Plan& GradientSync::plan() const { return impl_->plan(); }
 std::size_t GradientSync::memory_bytes() const { return impl_->memory_bytes(); }
 GradientSync::State GradientSync::save() const { return impl_->save(); }
 void GradientSync::load(const State& state) { impl_->load(state); }
+void GradientSync::set_aside() { impl_->set_aside(); }
+void GradientSync::bring_back() { impl_->bring_back(); }
 
 }  // namespace sluice

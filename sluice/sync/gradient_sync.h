@@ -162,6 +162,15 @@ class GradientSync {
   // start anew; so do collectives of other machines.
   void load(const State& state);
 
+  // Between two steps: sets aside a copy of all that is kept, in memory of the
+  // device (as many floats as tensors have, and again for momenta), which later
+  // calls reuse.
+  void set_aside();
+  // Between two steps: everything that is kept is as it was then, bit for bit.
+  // If the plan has changed since, residuals and momenta are, and the rules and
+  // collectives of buckets that were not there start anew. May be called again.
+  void bring_back();
+
  private:
   class Impl;
   std::unique_ptr<Impl> impl_;

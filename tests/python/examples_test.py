@@ -22,6 +22,11 @@ def needs(package):
 
 def run(ranks, script, *arguments):
     """What the job printed."""
+    return run_and_hear(ranks, script, *arguments)[0]
+
+
+def run_and_hear(ranks, script, *arguments):
+    """What the job printed, and what it said beside."""
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
     command = [*torchrun, str(FOLDER / script), *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as job:
@@ -31,7 +36,7 @@ def run(ranks, script, *arguments):
             job.terminate()  # torchrun ends its ranks then, and not if it is killed
             raise
     assert job.returncode == 0, out + said
-    return out
+    return out, said
 
 
 def numbers(pattern, text):
@@ -67,6 +72,34 @@ def test_learns_densely_for_comparison():
     assert accuracy > 60
 
 
+THROWN_AWAY = "before any optimizer used them"
+
+
+def test_a_gan_pauses_what_its_generator_does_not_need():
+    out, said = run_and_hear(2, "gan.py", "--limit", 400)
+    near, centres, told_apart = numbers(r"([\d.]+)% of the points are near one of (\d+) centres, told apart ([\d.]+)%", out)
+    assert numbers(r"has exchanged (\d+) steps and paused (\d+)", out) == [400, 400]
+    # Neither of the two has lost: both learn.
+    assert 52 < told_apart < 95
+    assert THROWN_AWAY not in said
+
+
+def test_a_gan_that_does_not_pause_is_warned():
+    out, said = run_and_hear(2, "gan.py", "--limit", 20, "--unpaused")
+    assert numbers(r"has exchanged (\d+) steps and paused (\d+)", out) == [40, 0]
+    assert said.count(THROWN_AWAY) == 1
+
+
+@needs_data
+def test_sam_climbs_alone_and_drops_steps():
+    out, said = run_and_hear(2, "sam.py", "--limit", 6400, "--max-norm", 2.5)
+    accuracy, steps, dropped = numbers(r"accuracy ([\d.]+)% after (\d+) steps, (\d+) of them dropped", out)
+    assert accuracy > 50
+    assert steps == 50 and 0 < dropped < 50
+    assert THROWN_AWAY not in said
+    assert said.count("keeps a copy of its residuals") == 1
+
+
 @needs_data
 @needs("accelerate")
 def test_learns_with_accelerate():
@@ -86,6 +119,32 @@ def test_learns_with_lightning():
     assert accuracy > 50
     assert steps == 50
     assert 0 < sent < 0.03
+
+
+def two_runs(pattern, script, first, second):
+    """Numbers of a run that saves, and of one that goes on from it."""
+    return [numbers(pattern, run(2, script, "--limit", 3200, *arguments)) for arguments in (first, second)]
+
+
+GONE_ON = r"accuracy ([\d.]+)% after (\d+) steps, sent ([\d.]+) MB"
+
+
+@needs_data
+@needs("accelerate")
+def test_accelerate_saves_and_loads_all_ranks(tmp_path):
+    how = ("--state", tmp_path / "state", "--accumulate", 1)
+    before, after = two_runs(GONE_ON, "with_accelerate.py", how, how)
+    assert (before[1], after[1]) == (50, 100)
+    assert after[0] > before[0] > 30
+
+
+@needs_data
+@needs("lightning")
+def test_lightning_saves_and_loads_all_ranks(tmp_path):
+    how = ("--checkpoint", tmp_path / "last.ckpt")
+    before, after = two_runs(GONE_ON, "with_lightning.py", how, (*how, "--epochs", 2))
+    assert (before[1], after[1]) == (25, 50)
+    assert after[0] > before[0] > 30
 
 
 @needs_data

@@ -1,6 +1,7 @@
 """States: saved, loaded, and re-mapped to other numbers of ranks."""
 
 import io
+import json
 import warnings
 
 import models
@@ -26,9 +27,9 @@ def gradients_at(model, number):
     return torch.autograd.grad(loss, list(model.parameters()))
 
 
-def started(sparsifier="topk", feedback="residual"):
+def started(sparsifier="topk", feedback="residual", **how):
     model = models.small_model()
-    how = {"density": 0.05, "sparsifier": sparsifier, "feedback": feedback, "collective": "balanced"}
+    how = {"density": 0.05, "sparsifier": sparsifier, "feedback": feedback, "collective": "balanced", **how}
     return model, sluice.GradientSync(model.named_parameters(), plan="size=4k", **how)
 
 
@@ -179,3 +180,302 @@ def test_a_timeline_has_all_ranks(pool, tmp_path):
     assert {e["pid"] for e in spans} == {0, 1}
     assert {e["args"]["step"] for e in spans} == {1, 2}
     assert {"select", "exchange", "apply"} <= {e["name"] for e in spans}
+
+
+def whole_state(path):
+    """All of it in one file, as rank 0 writes it; twice as large as a piece that travels."""
+    model, sync = started()
+    step(model, sync, 0)
+    state = sync.state_dict(all_ranks=True)
+    assert sorted(state) == (["rank0", "rank1", "rank2"] if sync.rank == 0 else [f"rank{sync.rank}"])
+    if sync.rank == 0:
+        torch.save(state, path)
+    dist.barrier()
+    again, again_sync = started()
+    again_sync.load_state_dict(torch.load(path, weights_only=True))
+    assert torch.equal(models.residual(again_sync), models.residual(sync))
+    again.load_state_dict(model.state_dict())
+    for i in range(1, 3):
+        step(model, sync, i)
+        step(again, again_sync, i)
+    return torch.equal(models.flat(model.parameters()), models.flat(again.parameters()))
+
+
+def test_one_file_has_the_states_of_all_ranks(pool, tmp_path):
+    assert pool.run(3, whole_state, str(tmp_path / "state.pt")) == [True] * 3
+
+
+def large_state():
+    """More than travels in one piece."""
+    weight = torch.nn.Parameter(torch.zeros(1200, 1000, device=models.DEVICE))
+    sync = sluice.GradientSync([("w", weight)], density=0.01, plan="single")
+    weight.grad = torch.full_like(weight, 1.0 + sync.rank)
+    sync.step()
+    mine = models.residual(sync)
+    state = sync.all_ranks.state_dict()
+    return mine, [state[key]["residual"] for key in sorted(state)]
+
+
+def test_a_large_state_travels_in_pieces(pool):
+    (first, all_of_them), (second, own) = pool.run(2, large_state)
+    assert torch.equal(all_of_them[0], first) and torch.equal(all_of_them[1], second)
+    assert len(own) == 1 and torch.equal(own[0], second)
+
+
+def one_rank_saves():
+    model, sync = started(timeout=3.0)
+    step(model, sync, 0)
+    if sync.rank == 0:
+        try:
+            sync.state_dict(all_ranks=True)
+        except sluice.CommError as e:
+            return str(e)
+    else:
+        import time
+
+        time.sleep(4)
+    return ""
+
+
+def test_a_rank_that_does_not_save_is_named(pool):
+    text = pool.run(2, one_rank_saves)[0]
+    assert "[state_dict] rank 0 waited" in text and "rank 1" in text
+
+
+class Holder(torch.nn.Module):
+    """Gives its model's parameters names with a prefix."""
+
+    def __init__(self, name, model):
+        super().__init__()
+        self.add_module(name, model)
+
+
+def renamed(prefix, back):
+    model, sync = started("adtopk")
+    for i in range(3):
+        step(model, sync, i)
+    state = sync.state_dict()
+    holder = model
+    for part in reversed(prefix.split(".")):
+        holder = Holder(part, holder)
+    how = {"density": 0.05, "sparsifier": "adtopk", "collective": "balanced", "plan": "size=4k"}
+    other = sluice.GradientSync(holder.named_parameters(), **how)
+    other.load_state_dict(state)
+    if back:
+        state = other.state_dict()
+        other = sluice.GradientSync(model.named_parameters(), **how)
+        other.load_state_dict(state)
+    results = []
+    for one in (sync, other):
+        for p, g in zip(model.parameters(), gradients_at(model, 3)):
+            p.grad = g
+        one.step()
+        results.append((models.gradients(model), one.state_dict()[f"rank{one.rank}"]))
+    (gradient, mine), (same_gradient, theirs) = results
+    # Of collectives, some have measured times.
+    same = [torch.equal(mine[key], theirs[key]) for key in ("residual", "momentum", "rules")]
+    return all(same) and torch.equal(gradient, same_gradient)
+
+
+@pytest.mark.parametrize("prefix", ["module", "_orig_mod", "module._orig_mod", "_orig_mod.module"])
+def test_names_may_gain_and_lose_prefixes(pool, prefix):
+    assert pool.run(2, renamed, prefix, False) == [True, True]
+    assert pool.run(2, renamed, prefix, True) == [True, True]
+
+
+def some_fit(how):
+    model, sync = started()
+    for i in range(2):
+        step(model, sync, i)
+    state = sync.state_dict()
+    mine = dict(zip(sync.names, models.residual(sync).split([p.numel() for p in sync.parameters])))
+    other = torch.nn.Sequential(*model[:5], torch.nn.Linear(40, 12)).to(models.DEVICE)
+    if how == "old":
+        other = torch.nn.Sequential(*model[:5])
+    if how == "all differ":
+        other = torch.nn.Linear(3, 3).to(models.DEVICE)
+    if how == "old":
+        entry = state[f"rank{sync.rank}"]
+        info = json.loads(entry["info"])
+        del info["sizes"]
+        entry["info"] = json.dumps(info)
+        sync.load_state_dict(state)  # of the same model: taken as ever
+    again = sluice.GradientSync(list(other.named_parameters()), density=0.05)
+    said = []
+    for strict in (True, False):
+        try:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                again.load_state_dict(state, strict=strict)
+            said += [str(w.message) for w in caught]
+        except ValueError as e:
+            said.append(str(e))
+    if how != "some":
+        return said
+    theirs = dict(zip(again.names, models.residual(again).split([p.numel() for p in again.parameters])))
+    for name, values in theirs.items():
+        expected = torch.zeros_like(values) if name.startswith("5.") else mine[name]
+        assert torch.equal(values, expected), name
+    for p in other.parameters():
+        p.grad = torch.ones_like(p)
+    assert again.step() and again.stats()["step"] == 3
+    return said
+
+
+def test_what_fits_is_taken_if_that_is_asked_for(pool):
+    first, second = pool.run(2, some_fit, "some")
+    refused, warned = first
+    assert "the same parameters" in refused and "'5.weight' and 1 more" in refused and "strict=False" in refused
+    assert "residuals of what is new start empty" in warned and "'5.weight' and 1 more" in warned
+    assert len(second) == 1  # rank 0 alone warns
+
+
+def test_a_state_of_which_nothing_fits_is_refused(pool):
+    for refused, not_strict in pool.run(2, some_fit, "all differ"):
+        assert "the same parameters" in refused and "none does" in not_strict
+
+
+def test_a_state_of_before_does_not_say_what_fits(pool):
+    for refused, not_strict in pool.run(2, some_fit, "old"):
+        assert "the same parameters" in refused and "strict=False needs a state that says" in not_strict
+
+
+def other_density():
+    model, sync = started()
+    step(model, sync, 0)
+    sync.set_density(1.0)
+    step(model, sync, 1)
+    most = sync.stats()["last"]["density"]
+    left = models.residual(sync).abs().sum().item()
+    sync.set_density(0.02)
+    step(model, sync, 2)
+    return most, left, sync.stats()["last"]["density"]
+
+
+def test_a_density_can_be_set(pool):
+    for most, left, later in pool.run(2, other_density):
+        # All but what is 0 anyway.
+        assert most > 0.5 and left == 0
+        assert later == pytest.approx(0.02, rel=0.05)
+
+
+def wrong_densities():
+    model, sync = started()
+    rank = dist.get_rank()
+    dense = sluice.GradientSync(model.named_parameters(), sparsifier="none")
+    said = []
+    tries = [(sync, 0.1 * (rank + 1)), (sync, 0.0), (sync, 2.0 if rank == 1 else 0.1), (sync, float("nan")), (dense, 0.1)]
+    for target, density in tries:
+        try:
+            target.set_density(density)
+            said.append("nothing")
+        except ValueError as e:
+            said.append(str(e))
+    step(model, sync, 0)
+    return said, sync.stats()["last"]["density"]
+
+
+def test_densities_that_make_no_sense_are_refused_on_all_ranks(pool):
+    expected = ["the same value of density", "must be above 0", "density", "must be above 0", "something sparse"]
+    for said, density in pool.run(2, wrong_densities):
+        for text, message in zip(expected, said):
+            assert text in message, message
+        assert density == pytest.approx(0.05, rel=0.05)
+
+
+def densities_of_the_plan():
+    """A plan whose buckets have densities of their own keeps their proportion."""
+    model, sync = started()
+    plan = sync.plan
+    for bucket in plan["buckets"]:
+        if bucket["sparsifier"] != "none":
+            bucket["density"] = 0.1
+    again = sluice.GradientSync(model.named_parameters(), density=0.05, plan=plan)
+    step(model, again, 0)
+    before = again.stats()["last"]["density"]
+    again.set_density(0.025)
+    step(model, again, 1)
+    return before, again.stats()["last"]["density"]
+
+
+def test_a_density_that_is_set_scales_those_of_the_plan(pool):
+    for before, after in pool.run(2, densities_of_the_plan):
+        assert (before, after) == pytest.approx((0.1, 0.05), rel=0.05)
+
+
+def ended_warm_up():
+    model = models.small_model()
+    sync = sluice.GradientSync(
+        model.named_parameters(), density=0.01, warmup="warmup:epochs=4", steps_per_epoch=1, plan="size=4k"
+    )
+    step(model, sync, 0)
+    first = sync.stats()["last"]["density"]
+    sync.set_density(0.05)
+    step(model, sync, 1)
+    return first, sync.stats()["last"]["density"]
+
+
+def test_setting_a_density_ends_a_warm_up(pool):
+    for first, second in pool.run(2, ended_warm_up):
+        assert first > 0.3 and second == pytest.approx(0.05, rel=0.05)
+
+
+def detached(views, scaled):
+    model = models.small_model().to(memory_format=torch.channels_last)
+    ddp = models.wrapped(model, gradient_as_bucket_view=views, bucket_cap_mb=0.01)
+    scaler = torch.amp.GradScaler(models.DEVICE, init_scale=256.0) if scaled else None
+    sync = sluice.attach(ddp, density=0.05, scaler=scaler)
+    world = dist.get_world_size()
+    factor = 256.0 if scaled else 1.0
+    for i in range(3):
+        ddp.zero_grad()
+        (models.loss_of(ddp, i) * factor).backward()
+    # As they lie: what waits in memory, and what comes.
+    as_it_lies = lambda t: t.permute(0, 2, 3, 1) if t.dim() == 4 else t  # noqa: E731
+    owed = models.residual(sync).double()
+    sync.detach()
+    gradients = torch.autograd.grad(models.loss_of(model, 3), list(model.parameters()))
+    expected = models.summed(owed + models.flat([as_it_lies(g) for g in gradients])) / world * factor
+    ddp.zero_grad()
+    (models.loss_of(ddp, 3) * factor).backward()
+    mean = models.flat([as_it_lies(p.grad) for p in model.parameters()])
+    torch.testing.assert_close(mean, expected, rtol=1e-4, atol=1e-5 * factor)
+    ddp.zero_grad()
+    (models.loss_of(ddp, 4) * factor).backward()
+    plain = models.summed(models.local_gradient(model, 4)) / world * factor
+    torch.testing.assert_close(models.gradients(model), plain, rtol=1e-4, atol=1e-5 * factor)
+    try:
+        sync.stats()
+        return "nothing"
+    except RuntimeError as e:
+        return str(e)
+
+
+@pytest.mark.parametrize("views, scaled", [(False, False), (True, True)])
+def test_a_model_can_go_on_without(pool, views, scaled):
+    for text in pool.run(2, detached, views, scaled):
+        assert "it was closed" in text
+
+
+def detached_on_one_rank():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, density=0.05, timeout=3.0)
+    # Before its second step DDP itself exchanges what its buckets are to be.
+    for i in range(3):
+        models.loss_of(ddp, i).backward()
+    try:
+        if dist.get_rank() == 0:
+            sync.detach()
+        else:
+            models.loss_of(ddp, 1).backward()
+    except sluice.CommError as e:
+        return str(e)
+    finally:
+        sync.close()
+    return "nothing"
+
+
+def test_a_rank_that_detaches_alone_is_named(pool):
+    for text in pool.run(2, detached_on_one_rank):
+        assert "rank 0" in text and "rank 1" in text, text
