@@ -457,6 +457,29 @@ def test_a_model_can_go_on_without(pool, views, scaled):
         assert "it was closed" in text
 
 
+def attached_again():
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, density=0.05, plan="fixed")
+    for i in range(3):
+        ddp.zero_grad()
+        models.loss_of(ddp, i).backward()
+    owed = models.residual(sync).double()
+    sync.detach()
+    again = sluice.attach(ddp, "none")
+    expected = models.summed(owed + models.local_gradient(model, 3)) / dist.get_world_size()
+    ddp.zero_grad()
+    models.loss_of(ddp, 3).backward()
+    torch.testing.assert_close(models.gradients(model), expected, rtol=1e-4, atol=1e-5)
+    steps = again.stats()["step"]
+    again.close()
+    return steps
+
+
+def test_what_a_detached_sync_owed_goes_with_the_next_one(pool):
+    assert pool.run(2, attached_again) == [1, 1]
+
+
 def detached_on_one_rank():
     model = models.small_model()
     ddp = models.wrapped(model)
