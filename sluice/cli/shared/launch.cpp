@@ -137,7 +137,6 @@ std::unique_ptr<Engine> start_mpi(std::int64_t rank,
 void run_mpi_rank(const LaunchOptions& options,
                   const std::function<void(Communicator&)>& work) {
   share_outputs();
-  mark_as_begun();
   report_waits_on_sigterm();
   // Whoever read what this rank writes may have ended before it.
   signal(SIGPIPE, SIG_IGN);
@@ -157,6 +156,7 @@ void run_mpi_rank(const LaunchOptions& options,
   };
   try {
     auto engine = start_mpi(rank, limit, mpi);
+    mark_as_begun();
     mark_crashes();  // after MPI, which has handlers of its own
     rank = static_cast<std::int64_t>(engine->rank());
     const auto size = static_cast<std::int64_t>(engine->size());

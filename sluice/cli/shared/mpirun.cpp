@@ -295,6 +295,11 @@ class Job {
     if (marks_.told == 0 && !silent_) return;
     if (failed_ == Clock::time_point()) failed_ = now;
     const std::chrono::duration<double> late = now - failed_;
+    // Who is still in MPI_Init waits for the one that gave up, or is stopped.
+    if (marks_.told > 0 && marks_.begun < ranks_ && late > kPatience) {
+      killed_ = killed_ || !ranks.running.empty();
+      for (const pid_t rank : ranks.running) kill(rank, SIGKILL);
+    }
     if (late < deadline_ + kPatience) return;
     if (!hurried_) {
       hurried_ = true;
@@ -306,20 +311,19 @@ class Job {
     }
   }
 
-  // Ranks that have begun look after the others (MPI_Init has a deadline
-  // there). mpirun itself may hang, or all that it has started.
+  // Ranks that run look after the others: MPI_Init has a deadline there. mpirun
+  // itself may hang, or all that it has started.
   void end_what_does_not_begin(const Children& ranks) {
     if (ranks_ == 0 || marks_.begun >= ranks_ || marks_.told > 0) return;
     // All of them run: their marks do not arrive.
     if (marks_.begun == 0 && ranks.running.size() >= ranks_) return;
     if (Clock::now() < begin_until_) return;
     if (!killed_) {
-      std::fprintf(
-          stderr,
-          "[launch] only %zu of %zu ranks have begun to run in %.0f s; "
-          "they are ended\n",
-          marks_.begun, ranks_,
-          std::chrono::duration<double>(deadline_ + kStart).count());
+      std::fprintf(stderr,
+                   "[launch] only %zu of %zu ranks have started within %.0f s; "
+                   "they are ended\n",
+                   marks_.begun, ranks_,
+                   std::chrono::duration<double>(deadline_ + kStart).count());
     }
     killed_ = true;
     for (const pid_t rank : ranks.running) kill(rank, SIGKILL);

@@ -35,8 +35,8 @@ struct MpirunEnd {
 // is ended, mpirun included, as it is when no rank has renewed `lock` for two
 // minutes and `deadline`, when ranks have not begun to run in a minute and
 // `deadline`, and, as a job that is complete, when all ranks are done and have
-// not ended some seconds after `deadline`. SIGINT, SIGTERM and SIGHUP go to the ranks. If
-// this process is killed, mpirun is, and the ranks end by themselves
+// not ended some seconds after `deadline`. SIGINT, SIGTERM and SIGHUP go to the
+// ranks. If this process is killed, mpirun is, and the ranks end by themselves
 // (ParentWatch).
 MpirunEnd run_under_mpirun(const MpirunJob& job);
 

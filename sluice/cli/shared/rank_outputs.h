@@ -27,7 +27,7 @@ class RankOutputs {
   // What is wrong with standard output; empty: nothing.
   const std::string& problem() const { return problem_; }
 
-  // How many ranks have begun to run, have told why they failed, and have
+  // How many ranks have met the others, have told why they failed, and have
   // nothing left to do.
   struct Marks {
     std::size_t begun = 0;
@@ -61,7 +61,7 @@ bool has_rank_outputs();
 // the user started.
 void share_outputs();
 
-// In such a rank, first of all.
+// In such a rank, once it has met the others.
 void mark_as_begun();
 
 // In such a rank, before it ends for an error that it or another has told:
