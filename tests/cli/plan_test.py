@@ -280,7 +280,9 @@ class Profiles(PlanTest):
         out = ("--out", self.folder / "none.json")
         base = (*self.BASE, *out)
         for option in ("--forward", "--select-floor", "--select-rate", "--apply-rate"):
-            self.each_fails(base, option, {"-1": ("0 or more", "-1"), "nan": option, "x": option})
+            self.each_fails(base, option, {"-1": ("0 or more", "-1"), "1e10": ("at most 1e9", option), "nan": option, "x": option})
+        for option in ("--select-rate", "--apply-rate"):
+            self.fails(*base, option, "2", says=("1e9 elements must take at most 1e9 seconds", f"{option} 2"))
         self.fails("plan", "profile", "--model", "resnet50", "--backward", "0", *out, says="above 0")
         self.fails("plan", "profile", "--model", "nope", "--backward", "1", *out, says=("nope", "resnet50"))
         self.fails(*base, "--sparsifier", "nope", says="no sparsifier 'nope'")

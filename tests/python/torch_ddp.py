@@ -38,6 +38,12 @@ EXPLAINED = {
         "a backward pass must bring all gradients that sluice was attached to",
         "skip_all_reduce_unused_params=True leaves out buckets, and Sluice waits for all of them",
     ),
+    "test_ddp_grad_div_uneven_inputs": (
+        ("none", "topk"),
+        "Tensor-likes are not close",
+        "join(divide_by_initial_world_size=False) divides by the ranks that have inputs left, and hooks, "
+        "PyTorch's own too, by all",
+    ),
     "test_ddp_profiling_torch_profiler": (
         ("topk",),
         "AssertionError",

@@ -39,6 +39,13 @@ void check(const Options& o) {
           o.backward, " --update ", o.update, " --select-floor ",
           o.select_floor, " --select-rate ", o.select_rate, " --apply-rate ",
           o.apply_rate);
+  constexpr double kFar = 1e9;  // elements
+  require(is_time(o.select_floor + kFar * o.select_rate) &&
+              is_time(kFar * o.apply_rate),
+          "[profile] selecting or applying 1e9 elements must take at most 1e9 "
+          "seconds, got --select-floor ",
+          o.select_floor, " --select-rate ", o.select_rate, " --apply-rate ",
+          o.apply_rate);
   make_sparsifier(o.sparsifier);
 }
 
