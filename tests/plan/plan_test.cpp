@@ -236,11 +236,12 @@ TEST(Plan, SaysWhatIsWrongWithAFile) {
   EXPECT_EQ(refusal_of(with("\"version\": 2", "\"version\": 3")),
             "[plan] version must be 2, got 3");
   for (const char* density : {"0", "-0.5", "1.5"}) {
-    EXPECT_EQ(refusal_of(with("\"feedback\"", concat("\"density\": ", density,
-                                                     ", \"feedback\""))),
-              concat("[plan] a density must be above 0 and at most 1, but "
-                     "bucket 0 has ",
-                     density, "; without one it follows --density"));
+    EXPECT_EQ(
+        refusal_of(with("\"feedback\"",
+                        concat("\"density\": ", density, ", \"feedback\""))),
+        concat("[plan] a density must be above 0 and at most 1, but "
+               "bucket 0 has ",
+               density, "; without one it follows the density of the job"));
   }
 }
 
