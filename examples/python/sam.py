@@ -49,12 +49,12 @@ def train(ddp, sync, optimizer, images, labels, options):
         with sync.tentative():
             nn.functional.cross_entropy(ddp(images[batch]), labels[batch]).backward()
         return_to(parameters, before)
-        # All ranks have the same mean, and decide alike.
-        if nn.utils.clip_grad_norm_(parameters, torch.inf) > options.max_norm:
+        # All ranks have the same mean, and decide alike. That of a skipped step is NaN.
+        if nn.utils.clip_grad_norm_(parameters, torch.inf) <= options.max_norm:
+            optimizer.step()
+        else:
             sync.discard()
             dropped += 1
-        else:
-            optimizer.step()
     return dropped
 
 

@@ -67,8 +67,9 @@ class HookState(GradientSync):
         # Ranks that did so before different steps would wait for each other.
         self.core.gather("detach", b"")
         residual = self.state_dict()[f"rank{self.rank}"]["residual"]
-        parts = residual.split([p.numel() for p in self.parameters])
-        owed = {id(p): part for p, part in zip(self.parameters, parts)}
+        parts = zip(self.parameters, residual.split(self.core.sizes))
+        # What is exchanged whole has nothing to wait for, and may have another form.
+        owed = {id(p): part for p, part in parts if part.numel() == p.numel() and part.any()}
         self.close()
         self.detached = True
         self._owed = owed

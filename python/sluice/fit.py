@@ -29,11 +29,23 @@ def _some(names: Sequence[str]) -> str:
     return f"'{names[0]}'" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
 
+def _check(names: Any, sizes: Any) -> None:
+    """A file may say anything."""
+    texts = isinstance(names, list) and all(isinstance(name, str) for name in names) and len(set(names)) == len(names)
+    counts = sizes is None or isinstance(sizes, list) and all(type(n) is int and n >= 0 for n in sizes)
+    if not texts or not counts or (sizes is not None and len(sizes) != len(names)):
+        raise ValueError(
+            "[load_state_dict] a state must name each tensor once, with its number of elements, but this one does not; "
+            "it is damaged, or not of sluice"
+        )
+
+
 class Fit:
     """Where each tensor of a model is in flat tensors that have all of a saved one."""
 
     def __init__(self, info: dict[str, Any], names: Sequence[str], sizes: Sequence[int]) -> None:
         saved: list[str] = info["names"]
+        _check(saved, info.get("sizes"))
         at = {name: i for i, name in enumerate(_plain_names(saved))}
         self._from = [at.get(name) for name in _plain_names(names)]
         self._sizes = list(sizes)

@@ -289,11 +289,11 @@ class GradientSync:
 
             with sync.tentative():
                 loss.backward()
-            if norm_of(gradients) > limit:
-                sync.discard()
-                optimizer.zero_grad()
-            else:
+            if norm_of(gradients) < limit:
                 optimizer.step()
+            else:
+                sync.discard()
+            optimizer.zero_grad()
 
         Keeps a copy of the residuals from before (a float per parameter, twice that
         with momentum), until the next backward pass outside of the block.

@@ -286,6 +286,7 @@ void bind_hook(py::module_& m) {
       .def_property_readonly("size", unlocked(&SyncRunner::size))
       .def_property_readonly("steps", unlocked(&SyncRunner::steps))
       .def_property_readonly("plan", unlocked(&SyncRunner::plan))
+      .def_property_readonly("sizes", unlocked(&SyncRunner::sizes))
       .def_property_readonly("decision", unlocked(&SyncRunner::decision))
       .def_property_readonly("decides_live",
                              unlocked(&SyncRunner::decides_live))

@@ -109,6 +109,8 @@ class SyncRunner {
   std::string_view link() const { return link_ ? link_->name() : ""; }
   const std::string& link_problem() const { return link_problem_; }
   const std::vector<std::string>& names() const { return names_; }
+  // Elements that residuals have of each tensor.
+  std::vector<std::size_t> sizes() const;
 
  private:
   void connect(int gpu);

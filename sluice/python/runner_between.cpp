@@ -117,6 +117,14 @@ std::vector<Bytes> SyncRunner::gather(std::string_view what,
   return all;
 }
 
+std::vector<std::size_t> SyncRunner::sizes() const {
+  std::vector<std::size_t> out;
+  for (const TensorInfo& t : sync_->tensors()) {
+    out.push_back(shape3(t.dims).size());
+  }
+  return out;
+}
+
 // Densities of buckets that a plan has chosen change in proportion: those are
 // of the density in the settings.
 void SyncRunner::take_density(std::optional<double> density) {

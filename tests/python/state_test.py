@@ -340,6 +340,40 @@ def test_a_state_of_before_does_not_say_what_fits(pool):
         assert "the same parameters" in refused and "strict=False needs a state that says" in not_strict
 
 
+def damaged(change):
+    model, sync = started()
+    state = sync.state_dict()
+    entry = state[f"rank{sync.rank}"]
+    info = json.loads(entry["info"])
+    info.update(change)
+    entry["info"] = json.dumps(info)
+    said = []
+    for strict in (True, False):
+        try:
+            sync.load_state_dict(state, strict)
+        except ValueError as e:
+            said.append(str(e))
+    step(model, sync, 0)
+    return said
+
+
+@pytest.mark.parametrize(
+    "change, text",
+    [
+        ({"names": "0.weight"}, "must name each tensor once"),
+        ({"names": ["0.weight", "0.weight"]}, "must name each tensor once"),
+        ({"names": [1, None]}, "must name each tensor once"),
+        ({"sizes": [1, 2]}, "with its number of elements"),
+        ({"sizes": {"a": 1}}, "with its number of elements"),
+        ({"sizes": [36, 4, 5760, 40, 400, -10]}, "with its number of elements"),
+        ({"sizes": [36, 4, 5760, 40, 400, 9]}, ""),
+    ],
+)
+def test_states_that_are_damaged_are_refused(pool, change, text):
+    for said in pool.run(1, damaged, change):
+        assert len(said) == 2 and all(text in message for message in said), said
+
+
 def other_density():
     model, sync = started()
     step(model, sync, 0)
