@@ -25,6 +25,9 @@ namespace sluice {
 // still for `stale`, by its own clock. A lock is replaced by a rename, so an
 // owner that lost it writes nothing into the new one.
 //
+// Others may write to a shared folder: a lock is opened without following links
+// and without waiting, and its names are checked before they are used.
+//
 // Asks the file system for atomic link() and rename(), and for a file that is
 // opened anew to show what was written and closed elsewhere. Where files have
 // no links, making the lock is exclusive, but not whole.
