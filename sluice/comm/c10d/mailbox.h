@@ -11,7 +11,7 @@ namespace sluice {
 // Frames that threads have received, by sender, for the one that asks.
 class Mailbox {
  public:
-  explicit Mailbox(std::size_t peers) : boxes_(peers) {}
+  explicit Mailbox(std::size_t peers) : boxes_(peers), closed_(peers, false) {}
 
   void put(std::size_t peer, Frame frame) {
     const std::lock_guard lock(mutex_);
@@ -27,6 +27,20 @@ class Mailbox {
     return true;
   }
 
+  // Says that nothing comes from the peer any more.
+  void close(std::size_t peer) {
+    const std::lock_guard lock(mutex_);
+    closed_[peer] = true;
+    ++arrived_;
+    wake_.notify_one();
+  }
+
+  // Whether the peer's box is closed, and empty.
+  bool closed(std::size_t peer) const {
+    const std::lock_guard lock(mutex_);
+    return closed_[peer] && boxes_[peer].empty();
+  }
+
   // Returns at once if anything has arrived since it last returned: the caller
   // may have looked too early.
   void wait(Engine::Clock::time_point until) {
@@ -36,9 +50,10 @@ class Mailbox {
   }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::vector<Fifo<Frame>> boxes_;
+  std::vector<bool> closed_;
   std::uint64_t arrived_ = 0;
   std::uint64_t seen_ = 0;
 };
