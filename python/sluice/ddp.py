@@ -93,7 +93,8 @@ def attach(
                       "auto": nccl where it can be
     nonfinite         "skip": where a rank has NaN or Inf, the gradients of all
                       ranks are NaN, and residuals are kept; "stop" raises
-    timeout           seconds to wait for another rank
+    timeout           seconds to wait for another rank; default: the timeout of the
+                      process group. A rank whose process ends is missed at once
     seed              of rules that draw at random
     """
     if not isinstance(ddp, DistributedDataParallel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import json
+import os
 import time
 import warnings
 import weakref
@@ -33,14 +34,40 @@ def _close_at_exit() -> None:
     atexit.register(_close_all)
 
 
-def _own_group(group: dist.ProcessGroup | None, timeout: timedelta | None = None) -> dist.ProcessGroup:
-    """A group of the same ranks that nobody else uses. A call of all of them."""
+# How many connections each process group has made here: part of their names, as what the
+# store has of an earlier one leads nowhere.
+_made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
+
+
+def _connect(group: dist.ProcessGroup | None, timeout: timedelta) -> dist.ProcessGroupGloo:
+    """Connects the ranks of a group by gloo, for one user alone. A call of all of them.
+
+    Not a new_group(): torch keeps that, with its threads and sockets, until the end."""
     if not dist.is_initialized():
         raise RuntimeError(
             "[attach] torch.distributed must be initialized, but is not; call init_process_group() first"
         )
-    ranks = dist.get_process_group_ranks(group if group is not None else dist.group.WORLD)
-    return dist.new_group(ranks, backend="gloo", timeout=timeout, use_local_synchronization=True)
+    group = group if group is not None else dist.group.WORLD
+    _made[group] = _made.get(group, 0) + 1
+    name = f"sluice/{group.group_name}/{_made[group]}"
+    store = dist.PrefixStore(name, dist.distributed_c10d._get_default_store())
+    try:
+        return dist.ProcessGroupGloo(store, group.rank(), group.size(), timeout)
+    except RuntimeError as e:
+        raise RuntimeError(
+            f"[attach] all {group.size()} ranks of the group must attach within {timeout.total_seconds():g} s "
+            f"(timeout), but some have not: {e}"
+        ) from e
+
+
+def _timeout_of(group: dist.ProcessGroup | None, device: torch.device) -> float:
+    """In seconds. torch's default if the group does not say, or does not serve the device."""
+    try:
+        backend = (group if group is not None else dist.group.WORLD)._get_backend(device)
+        timeout = backend.options._timeout
+    except (AttributeError, RuntimeError):
+        timeout = dist.default_pg_timeout
+    return min(timeout.total_seconds(), 1e9)
 
 
 def _checked(named_parameters: Any) -> list[tuple[str, torch.nn.Parameter]]:
@@ -82,12 +109,15 @@ class GradientSync:
         self.names = [name for name, _ in pairs]
         device = self.parameters[0].device if pairs else torch.device("cpu")
         self._scaler = scaler
+        self._process = os.getpid()
+        if how.get("timeout") is None and dist.is_initialized():
+            how["timeout"] = _timeout_of(group, device)
         text = settings.settings_json(device, self._by_buckets, **how)
         self._how = json.loads(text)
-        own = _own_group(group)
         # gloo's own sums end by the time of their group, and take its connections along.
         patience = timedelta(seconds=max(float(self._how["timeout"]), 1.0))
-        sums = _own_group(group, patience) if device.type == "cpu" else None
+        own = _connect(group, patience)
+        sums = _connect(group, patience) if device.type == "cpu" else None
         self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self.parameters, text)
         _close_at_exit()
         _alive.add(self)
@@ -108,6 +138,10 @@ class GradientSync:
         """The extension's part. Raises RuntimeError once it is closed."""
         if self._hook is None:
             raise RuntimeError("[sync] it was closed, and exchanges nothing any more; attach again")
+        if self._process != os.getpid():
+            raise RuntimeError(
+                "[sync] it belongs to the process that attached, and this one was forked from that; attach where you train"
+            )
         return self._hook
 
     @property
@@ -205,5 +239,8 @@ class GradientSync:
         self.core.trace(steps, path)
 
     def close(self) -> None:
-        """Ends its threads. A hook that is registered raises from now on."""
+        """Ends its threads and connections. A hook that is registered raises from now on.
+
+        A step that is under way is given up, on all ranks. In a process that was forked
+        from the one that attached nothing ends."""
         self._hook = None

@@ -6,7 +6,6 @@
 #include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
-#include <future>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -250,13 +249,32 @@ BucketHook::Tensors BucketHook::own_gradients() {
   return out;
 }
 
-bool BucketHook::step(const Scale& scale) {
+// Waits for the end of the step, after which nothing writes to gradients. What
+// `check` throws ends the step, and is the result.
+std::exception_ptr BucketHook::wait_for(const std::future<bool>& step,
+                                        const std::function<void()>& check) {
+  constexpr auto kCheck = std::chrono::milliseconds(100);
+  std::exception_ptr stop;
+  try {
+    while (check && step.wait_for(kCheck) != std::future_status::ready) check();
+  } catch (...) {
+    stop = std::current_exception();
+    runner_->interrupt(concat("[sync] rank ", runner_->rank(),
+                              " was told to stop in step ",
+                              runner_->steps() + 1));
+  }
+  step.wait();
+  return stop;
+}
+
+bool BucketHook::step(const Scale& scale, const std::function<void()>& check) {
   const at::NoGradGuard guard;
   const Tensors gradients = own_gradients();
   if (scale) {
     for (const at::Tensor& g : gradients) g.div_(*scale);
   }
   std::promise<bool> promise;
+  std::exception_ptr stop;
   bool committed = false;
   try {
     Tensors in_order;
@@ -271,12 +289,16 @@ bool BucketHook::step(const Scale& scale) {
                           promise.set_value(outcome.report.committed);
                         }
                       });
-    committed = promise.get_future().get();
+    auto future = promise.get_future();
+    stop = wait_for(future, check);
+    committed = future.get();
   } catch (...) {
     keep(std::current_exception(), {parameters_, gradients, scale, false});
+    if (stop) std::rethrow_exception(stop);
     throw;
   }
   for (const at::Tensor& g : gradients) settle_values(g, committed, scale);
+  if (stop) std::rethrow_exception(stop);
   return committed;
 }
 

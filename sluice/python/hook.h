@@ -1,7 +1,9 @@
 #pragma once
 
+#include <functional>
+#include <future>
 #include <memory>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <unordered_map>
 
@@ -44,7 +46,9 @@ class BucketHook {
                   const Scale& scale, const Ways& ways);
   // The same with the gradients of all parameters, which are zeros where there
   // are none; returns when they are the mean. True unless the step was skipped.
-  bool step(const Scale& scale);
+  // Calls `check` every 0.1 s: what it throws, say because the user has told
+  // the program to stop, ends the step as a lost rank does, and is thrown.
+  bool step(const Scale& scale, const std::function<void()>& check = {});
   // See SyncRunner::recover(). True if a step failed here that was made after
   // all: its gradients are the mean. Else those that are not in the residual
   // are what they were.
@@ -70,6 +74,8 @@ class BucketHook {
       const Tensors& parameters, const Tensors& gradients,
       const MemoryOwner& scratch) const;
   Tensors own_gradients();
+  std::exception_ptr wait_for(const std::future<bool>& step,
+                              const std::function<void()>& check);
   // What comes of a step that brought this.
   SyncRunner::Done to(const Future& future, const c10::IValue& value,
                       const at::Tensor& buffer, Brought brought);
@@ -86,7 +92,7 @@ class BucketHook {
 
 // What a BucketHook exchanges by, over groups that must serve it alone; see
 // make_c10d_engine(). A call of all ranks of the groups.
-using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
+using Group = c10::intrusive_ptr<c10d::Backend>;
 std::unique_ptr<Engine> make_hook_engine(const Group& group, const Group& sums,
                                          const std::string& settings);
 

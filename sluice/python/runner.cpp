@@ -139,11 +139,25 @@ void SyncRunner::connect(int gpu) {
 SyncRunner::~SyncRunner() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    const std::string why =
+        concat("[sync] rank ", comm_.rank(), " closed its sync in step ",
+               step_ + 1, "; was it told to stop?");
+    if (open_) comm_.interrupt(why);
+    try {
+      if (open_ && missing_ > 0) give_up(lock, why);
+    } catch (const std::exception&) {
+      // The others notice that the connection is closed.
+    }
     stopping_ = true;
   }
   changed_.notify_all();
   thread_.join();
+}
+
+void SyncRunner::interrupt(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (open_) comm_.interrupt(why);
 }
 
 void SyncRunner::refuse_after_failure() const {
@@ -152,6 +166,8 @@ void SyncRunner::refuse_after_failure() const {
 }
 
 void SyncRunner::begin() {
+  // The step before may have ended well all the same.
+  comm_.interrupt({});
   const std::uint64_t epoch =
       settings_.steps_per_epoch > 0 ? step_ / settings_.steps_per_epoch : 0;
   const Densities densities = {schedule_->density(epoch),

@@ -42,7 +42,7 @@ class SyncRunner {
   // with any rank's, CommError.
   SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
              std::vector<TensorInfo> tensors, const std::string& settings);
-  // A step that has begun is given up.
+  // A step that has begun is given up at once, which the other ranks are told.
   ~SyncRunner();
   SyncRunner(const SyncRunner&) = delete;
   SyncRunner& operator=(const SyncRunner&) = delete;
@@ -58,6 +58,10 @@ class SyncRunner {
   // gradients are missing, which would be waited for without end: the step is
   // then given up, which the other ranks are told.
   void expect_all();
+
+  // Gives up a step that has begun: calls that wait for other ranks end within
+  // 0.2 s, and all ranks learn `why`. May be called from any thread.
+  void interrupt(const std::string& why);
 
   // After a step that failed, on all ranks: see GradientSync::recover(). First
   // waits until all who brought its gradients have been told. Not to be called

@@ -79,7 +79,7 @@ class Receiver {
       for (std::size_t i = 0; receive(firsts_[i]); i = (i + 1) % kPosted) {
       }
     } catch (const std::exception&) {
-      // The peer is lost, which the communicator notices by its silence.
+      mailbox_.close(peer_);
     }
   }
 
@@ -300,7 +300,7 @@ class GlooSum final : public Engine::Sum {
       std::vector<at::Tensor> tensors = {values};
       work_ = group->allreduce(tensors);
     } catch (const std::exception&) {
-      // A connection that is closed: never done.
+      // The connection is closed, as wait() says.
     }
   }
   ~GlooSum() override {
@@ -309,21 +309,23 @@ class GlooSum final : public Engine::Sum {
 
   Engine::Native wait(const std::function<bool()>& late) override {
     while (!is_done()) {
-      if (late()) return Engine::Native::kLate;
+      if (has_failed() || late()) return Engine::Native::kLate;
     }
     return Engine::Native::kDone;
   }
 
  private:
-  // Waits a moment; a sum that failed for want of a peer is never done.
+  // Waits a moment, which ends by an exception as well as a failure does.
   bool is_done() {
     try {
-      if (work_) return work_->wait(kMoment);
+      return work_ && work_->wait(kMoment);
     } catch (const std::exception&) {
-      if (!work_->isCompleted()) return false;
+      return false;
     }
-    std::this_thread::sleep_for(kMoment);
-    return false;
+  }
+  // A work may end well right after is_done() has looked.
+  bool has_failed() const {
+    return !work_ || (work_->isCompleted() && !work_->isSuccess());
   }
 
   LateSums& late_;
@@ -332,23 +334,27 @@ class GlooSum final : public Engine::Sum {
 
 class C10dEngine final : public Engine {
  public:
-  C10dEngine(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-             const c10::intrusive_ptr<c10d::ProcessGroup>& sums)
+  C10dEngine(const Group& group, const Group& sums)
       : group_(group),
-        backend_(group->getBackend(c10::DeviceType::CPU)),
         rank_(static_cast<std::size_t>(group->getRank())),
-        machines_(machines_in(backend_)),
+        machines_(machines_in(group_)),
+        sums_(sums),
         mailbox_(machines_.size()),
-        sender_(backend_) {
-    if (sums) sums_ = sums->getBackend(c10::DeviceType::CPU);
+        sender_(group_) {
     for (std::size_t r = 0; r < size(); ++r) {
       if (machines_[r] == machine()) {
         if (r < rank_) ++local_rank_;
         ++local_size_;
       }
       if (r == rank_) continue;
-      receivers_.push_back(std::make_unique<Receiver>(backend_, r, mailbox_));
+      receivers_.push_back(std::make_unique<Receiver>(group_, r, mailbox_));
     }
+  }
+
+  // A sum that nobody ends keeps the group from being destroyed until its
+  // timeout.
+  ~C10dEngine() override {
+    if (sums_) late_sums_.end(sums_);
   }
 
   std::size_t rank() const override { return rank_; }
@@ -361,12 +367,13 @@ class C10dEngine final : public Engine {
     try {
       sender_.send(peer, frame);
     } catch (const std::exception&) {
-      // A connection that is closed: the peer is silent from now on.
+      // The connection is closed, which the receiver of this peer notices.
     }
   }
   bool poll(std::size_t peer, Frame& frame) override {
     return mailbox_.take(peer, frame);
   }
+  bool closed(std::size_t peer) const override { return mailbox_.closed(peer); }
   void idle(Clock::time_point until) override { mailbox_.wait(until); }
 
   // By memory that is not the caller's alone: a late sum still writes there.
@@ -405,8 +412,7 @@ class C10dEngine final : public Engine {
     return sum_;
   }
 
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  Group backend_;
+  Group group_;
   std::size_t rank_;
   std::vector<std::size_t> machines_;
   std::size_t local_rank_ = 0;
@@ -422,10 +428,9 @@ class C10dEngine final : public Engine {
 }  // namespace
 
 std::unique_ptr<Engine> make_c10d_engine(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-    const c10::intrusive_ptr<c10d::ProcessGroup>& sums,
-    const std::string& label) {
-  compare_labels(group->getBackend(c10::DeviceType::CPU), label);
+    const c10::intrusive_ptr<c10d::Backend>& group,
+    const c10::intrusive_ptr<c10d::Backend>& sums, const std::string& label) {
+  compare_labels(group, label);
   return std::make_unique<C10dEngine>(group, sums);
 }
 
