@@ -125,6 +125,14 @@ class GradientSync:
             momentum.watch(self)
             self._warn_of_detours()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or what a pickle becomes, is closed: threads, groups and residuals stay
+        with the original. Residuals are saved by state_dict()."""
+        return {"names": self.names, "_how": self._how}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__dict__.update(saved, parameters=[], _scaler=None, _hook=None)
+
     def _warn_of_detours(self) -> None:
         why = self.core.link_problem
         if why and self._how["gpu_link"] == "auto" and not self._how["net"]:
