@@ -1,12 +1,19 @@
 """The hook for DistributedDataParallel, which reads its annotations as objects."""
 
-from typing import Any
+from typing import Any, Mapping
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from .sync import GradientSync
+
+
+def _sparse_in(model: torch.nn.Module, named: list[tuple[str, torch.nn.Parameter]]) -> list[str]:
+    """Names of the parameters whose gradients are sparse."""
+    tables = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+    found = {id(m.weight) for m in model.modules() if isinstance(m, tables) and m.sparse}
+    return [name for name, p in named if id(p) in found]
 
 
 class HookState(GradientSync):
@@ -39,8 +46,13 @@ class HookState(GradientSync):
             model = model.module
         else:
             ignored, scratch = set(), False
-        named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
+        named = [(n, p) for n, p in model.named_parameters() if n not in ignored]
+        sparse = _sparse_in(model, named)
+        given = how.get("exceptions") or {}
+        if sparse and isinstance(given, Mapping):
+            how["exceptions"] = {**dict.fromkeys(sparse, "dense"), **given}
         super().__init__(named, group, scaler, **how)
+        self._say_sparse(sparse)
         self.buckets_are_copies = scratch
         self.drops_unused = find_unused_parameters
 

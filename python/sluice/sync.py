@@ -121,9 +121,11 @@ class GradientSync:
         self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self.parameters, text)
         _close_at_exit()
         _alive.add(self)
+        self._looked = False
         if self.rank == 0:
             momentum.watch(self)
             self._warn_of_detours()
+            self._say_wide()
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or what a pickle becomes, is closed: threads, groups and residuals stay
@@ -132,6 +134,24 @@ class GradientSync:
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         self.__dict__.update(saved, parameters=[], _scaler=None, _hook=None)
+
+    def _say_wide(self) -> None:
+        wide = [(n, p) for n, p in zip(self.names, self.parameters) if p.dtype == torch.float64 or p.is_complex()]
+        if wide:
+            name, first = wide[0]
+            momentum.warn_once(
+                f"[attach] gradients of float64 and complex parameters are sent whole in every step, {len(wide)} of "
+                f"{len(self.names)} here, such as '{name}' ({first.dtype}); float() makes parameters that are sparsified"
+            )
+
+    def _say_sparse(self, names: list[str]) -> None:
+        if names and self.rank == 0:
+            sizes = dict(zip(self.names, self.parameters))
+            total = sum(sizes[n].numel() * sizes[n].element_size() for n in names if n in sizes)
+            momentum.warn_once(
+                f"[attach] sparse gradients are exchanged as dense ones, of {total / 1e6:.3g} MB here, such as that of "
+                f"'{names[0]}'; Embedding(sparse=False) exchanges a selection of it, as of other parameters"
+            )
 
     def _warn_of_detours(self) -> None:
         why = self.core.link_problem
@@ -194,6 +214,10 @@ class GradientSync:
         False if a rank had values that are not finite: gradients are then NaN on
         all ranks, and residuals as before. Raises CommError if a rank is lost.
         """
+        if not self._looked:
+            self._looked = True
+            pairs = zip(self.names, self.parameters)
+            self._say_sparse([n for n, p in pairs if p.grad is not None and p.grad.is_sparse])
         return self.live.step(self.scale())
 
     def scale(self) -> torch.Tensor | None:

@@ -85,7 +85,8 @@ std::uint64_t largest(Communicator& comm, std::uint64_t mine) {
 
 SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
                        std::vector<TensorInfo> tensors,
-                       const std::string& settings)
+                       const std::string& settings,
+                       const decltype(SyncOptions::beside)& beside)
     : comm_(std::move(engine)), there_(tensors.size(), false) {
   SyncOptions how;
   const std::string problem = problem_of([&] {
@@ -104,6 +105,7 @@ SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
                     settings_.config.density);
   for (const TensorInfo& t : tensors) names_.push_back(t.name);
   how.trace = &trace_;
+  how.beside = beside;
   if (gpu && comm_.size() > 1) connect(*gpu);
   how.link = link_.get();
   agree(comm_, "attach", Communicator::kBetweenSteps, problem_of([&] {
@@ -221,6 +223,12 @@ void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
 
 void SyncRunner::wait_for_end(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return !open_ || missing_ > 0; });
+}
+
+void SyncRunner::wait() {
+  std::unique_lock lock(mutex_);
+  wait_for_end(lock);
+  changed_.wait(lock, [&] { return !telling_; });
 }
 
 void SyncRunner::take(const Gradient& gradient) {
