@@ -56,10 +56,6 @@ class HookState(GradientSync):
         self.buckets_are_copies = scratch
         self.drops_unused = find_unused_parameters
 
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        super().__setstate__(saved)
-        self.buckets_are_copies = self.drops_unused = False
-
 
 def comm_hook(state: HookState, bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     """What DistributedDataParallel calls for every bucket of gradients."""

@@ -130,10 +130,8 @@ class GradientSync:
     def __getstate__(self) -> dict[str, Any]:
         """A copy, or what a pickle becomes, is closed: threads, groups and residuals stay
         with the original. Residuals are saved by state_dict()."""
-        return {"names": self.names, "_how": self._how}
-
-    def __setstate__(self, saved: dict[str, Any]) -> None:
-        self.__dict__.update(saved, parameters=[], _scaler=None, _hook=None)
+        plain = {k: v for k, v in vars(self).items() if isinstance(v, (bool, int, float, str))}
+        return {**plain, "names": self.names, "_how": self._how, "parameters": [], "_scaler": None, "_hook": None}
 
     def _say_wide(self) -> None:
         wide = [(n, p) for n, p in zip(self.names, self.parameters) if p.dtype == torch.float64 or p.is_complex()]
@@ -214,11 +212,12 @@ class GradientSync:
         False if a rank had values that are not finite: gradients are then NaN on
         all ranks, and residuals as before. Raises CommError if a rank is lost.
         """
+        core = self.live
         if not self._looked:
             self._looked = True
             pairs = zip(self.names, self.parameters)
             self._say_sparse([n for n, p in pairs if p.grad is not None and p.grad.is_sparse])
-        return self.live.step(self.scale())
+        return core.step(self.scale())
 
     def scale(self) -> torch.Tensor | None:
         """What gradients are multiplied by, if anything."""
