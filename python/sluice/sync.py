@@ -43,10 +43,6 @@ def _connect(group: dist.ProcessGroup | None, timeout: timedelta) -> dist.Proces
     """Connects the ranks of a group by gloo, for one user alone. A call of all of them.
 
     Not a new_group(): torch keeps that, with its threads and sockets, until the end."""
-    if not dist.is_initialized():
-        raise RuntimeError(
-            "[attach] torch.distributed must be initialized, but is not; call init_process_group() first"
-        )
     group = group if group is not None else dist.group.WORLD
     _made[group] = _made.get(group, 0) + 1
     name = f"sluice/{group.group_name}/{_made[group]}"
@@ -110,10 +106,14 @@ class GradientSync:
         device = self.parameters[0].device if pairs else torch.device("cpu")
         self._scaler = scaler
         self._process = os.getpid()
-        if how.get("timeout") is None and dist.is_initialized():
+        if dist.is_initialized() and how.get("timeout") is None:
             how["timeout"] = _timeout_of(group, device)
         text = settings.settings_json(device, self._by_buckets, **how)
         self._how = json.loads(text)
+        if not dist.is_initialized():
+            raise RuntimeError(
+                "[attach] torch.distributed must be initialized, but is not; call init_process_group() first"
+            )
         # gloo's own sums end by the time of their group, and take its connections along.
         patience = timedelta(seconds=max(float(self._how["timeout"]), 1.0))
         own = _connect(group, patience)

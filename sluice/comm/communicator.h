@@ -153,8 +153,8 @@ class Communicator {
   [[noreturn]] void abandon(const std::string& why);
 
   // From any thread: the call that waits for another rank, or the next one that
-  // does, gives up within 0.2 s, as by abandon(why). Until rebuild(), or until it
-  // is called with an empty text.
+  // does, gives up within 0.2 s, as by abandon(why). Until rebuild(), or until
+  // it is called with an empty text.
   void interrupt(const std::string& why);
 
   // Does work of this rank alone, with no call of this class, which may take

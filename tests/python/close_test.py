@@ -47,6 +47,23 @@ def test_many_models_are_attached_to_one_after_another(pool, times, sparsifier):
         assert last[0] <= seen[0][0] + 5 and last[1] <= seen[0][1] + 5, (seen, last)
 
 
+def closed_behind_the_last_message(times):
+    """Who is done first closes while the others still wait for what it said."""
+    model = torch.nn.Linear(4, 4, device=models.DEVICE)
+    for n in range(times):
+        sync = sluice.GradientSync(model.named_parameters(), timeout=60)
+        model(torch.ones(1, 4, device=models.DEVICE)).sum().backward()
+        assert sync.step()
+        sync.close()
+        with pytest.raises(ValueError, match="no sparsifier 'all-of-it'"):
+            sluice.GradientSync(model.named_parameters(), sparsifier="all-of-it", timeout=60)
+    return True
+
+
+def test_what_was_said_before_the_end_arrives(pool):
+    assert pool.run(3, closed_behind_the_last_message, 15) == [True] * 3
+
+
 def closed_by_one():
     """Rank 1 finds at once that rank 0 has closed."""
     model = models.small_model()

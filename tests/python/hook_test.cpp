@@ -205,9 +205,8 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
         }
         if (r == 0) lost.phase = Lost::kOver;
         seen[r].made = hook.recover() || seen[r].made;
-        seen[r].as_it_was =
-            seen[r].made ||
-            (dense.equal(model.brought[1]) && wide.equal(model.brought[3]));
+        seen[r].as_it_was = seen[r].made || (dense.equal(model.brought[1]) &&
+                                             wide.equal(model.brought[3]));
         if (seen[r].made) {
           seen[r].mean = flat(model.gradients()) / job.scale;
         }

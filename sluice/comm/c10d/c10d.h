@@ -15,8 +15,8 @@ namespace sluice {
 // A thread per peer receives, since gloo can be waited for and not polled; a
 // rank that waits sleeps until one of them has something. A peer whose process
 // has ended, and any peer of a group that was shut down, is closed() at once.
-// The destructor gives messages that are on their way a few seconds, and ends
-// sums that are under way.
+// The destructor waits, for 5 s at most, until all peers have what was sent to
+// them, and ends sums that are under way.
 //
 // All ranks must bring the same `label`, which says how they use it; throws
 // std::invalid_argument on all of them otherwise.
