@@ -1,7 +1,7 @@
 """The hook for DistributedDataParallel, which reads its annotations as objects."""
 
 import weakref
-from typing import Any
+from typing import Any, Mapping
 
 import torch
 import torch.distributed as dist
@@ -12,6 +12,13 @@ from .sync import GradientSync
 
 # Of their models, by which they exchange once they are detached.
 _groups: "weakref.WeakKeyDictionary[HookState, dist.ProcessGroup]" = weakref.WeakKeyDictionary()
+
+
+def _sparse_in(model: torch.nn.Module, named: list[tuple[str, torch.nn.Parameter]]) -> list[str]:
+    """Names of the parameters whose gradients are sparse."""
+    tables = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+    found = {id(m.weight) for m in model.modules() if isinstance(m, tables) and m.sparse}
+    return [name for name, p in named if id(p) in found]
 
 
 class HookState(GradientSync):
@@ -50,8 +57,13 @@ class HookState(GradientSync):
             model = model.module
         else:
             ignored, scratch = set(), False
-        named = ((n, p) for n, p in model.named_parameters() if n not in ignored)
+        named = [(n, p) for n, p in model.named_parameters() if n not in ignored]
+        sparse = _sparse_in(model, named)
+        given = how.get("exceptions") or {}
+        if sparse and isinstance(given, Mapping):
+            how["exceptions"] = {**dict.fromkeys(sparse, "dense"), **given}
         super().__init__(named, group, scaler, **how)
+        self._say_sparse(sparse)
         self.buckets_are_copies = scratch
         self.drops_unused = find_unused_parameters
         if group is not None:
@@ -179,7 +191,8 @@ def attach(
                       "auto": nccl where it can be
     nonfinite         "skip": where a rank has NaN or Inf, the gradients of all
                       ranks are NaN, and residuals are kept; "stop" raises
-    timeout           seconds, or a timedelta, to wait for another rank
+    timeout           seconds, or a timedelta, to wait for another rank; default: the timeout
+                      of the process group. A rank whose process ends is missed at once
     seed              of rules that draw at random
     """
     if not isinstance(ddp, DistributedDataParallel):

@@ -99,7 +99,7 @@ def settings_json(
     emulate: str = "",
     gpu_link: str = "auto",
     nonfinite: str = "skip",
-    timeout: float = 60.0,
+    timeout: float | None = None,
     seed: int = 1,
     **unknown: Any,
 ) -> str:

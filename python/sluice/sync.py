@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import functools
 import json
+import os
 import time
 import warnings
 import weakref
@@ -71,14 +72,36 @@ def _meet(group: dist.ProcessGroup | None, patience: timedelta) -> None:
         ) from e
 
 
-def _own_group(group: dist.ProcessGroup | None, timeout: timedelta | None = None) -> dist.ProcessGroup:
-    """A group of the same ranks that nobody else uses. A call of all of them."""
-    if not dist.is_initialized():
+# How many connections each process group has made here: part of their names, as what the
+# store has of an earlier one leads nowhere.
+_made: weakref.WeakKeyDictionary[dist.ProcessGroup, int] = weakref.WeakKeyDictionary()
+
+
+def _connect(group: dist.ProcessGroup | None, timeout: timedelta) -> dist.ProcessGroupGloo:
+    """Connects the ranks of a group by gloo, for one user alone. A call of all of them.
+
+    Not a new_group(): torch keeps that, with its threads and sockets, until the end."""
+    group = group if group is not None else dist.group.WORLD
+    _made[group] = _made.get(group, 0) + 1
+    name = f"sluice/{group.group_name}/{_made[group]}"
+    store = dist.PrefixStore(name, dist.distributed_c10d._get_default_store())
+    try:
+        return dist.ProcessGroupGloo(store, group.rank(), group.size(), timeout)
+    except RuntimeError as e:
         raise RuntimeError(
-            "[attach] torch.distributed must be initialized, but is not; call init_process_group() first"
-        )
-    ranks = dist.get_process_group_ranks(group if group is not None else dist.group.WORLD)
-    return dist.new_group(ranks, backend="gloo", timeout=timeout, use_local_synchronization=True)
+            f"[attach] all {group.size()} ranks of the group must attach within {timeout.total_seconds():g} s "
+            f"(timeout), but some have not: {e}"
+        ) from e
+
+
+def _timeout_of(group: dist.ProcessGroup | None, device: torch.device) -> float:
+    """In seconds. torch's default if the group does not say, or does not serve the device."""
+    try:
+        backend = (group if group is not None else dist.group.WORLD)._get_backend(device)
+        timeout = backend.options._timeout
+    except (AttributeError, RuntimeError):
+        timeout = dist.default_pg_timeout
+    return min(timeout.total_seconds(), 1e9)
 
 
 def _checked(named_parameters: Any) -> list[tuple[str, torch.nn.Parameter]]:
@@ -144,21 +167,53 @@ class GradientSync:
         self.names = [name for name, _ in pairs]
         device = self.parameters[0].device if pairs else torch.device("cpu")
         self._scaler = scaler
+        self._process = os.getpid()
+        if dist.is_initialized() and how.get("timeout") is None:
+            how["timeout"] = _timeout_of(group, device)
         text = settings.settings_json(device, self._by_buckets, **how)
         self._how = json.loads(text)
+        if not dist.is_initialized():
+            raise RuntimeError(
+                "[attach] torch.distributed must be initialized, but is not; call init_process_group() first"
+            )
         # gloo's own sums end by the time of their group, and take its connections along.
         patience = _patience(self._how)
-        if dist.is_initialized():
-            _meet(group, patience)
-        own = _own_group(group)
-        sums = _own_group(group, patience) if device.type == "cpu" else None
+        _meet(group, patience)
+        own = _connect(group, patience)
+        sums = _connect(group, patience) if device.type == "cpu" else None
         self._hook: _core.BucketHook | None = _core.BucketHook(own, sums, self.names, self.parameters, text)
         _close_at_exit()
         _alive.add(self)
+        self._looked = False
         if self.rank == 0:
             momentum.watch(self)
             self._usage = Usage.watch(self)
             self._warn_of_detours()
+            self._say_wide()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """A copy, or what a pickle becomes, is closed: threads, groups and residuals stay
+        with the original. Residuals are saved by state_dict()."""
+        plain = {k: v for k, v in vars(self).items() if isinstance(v, (bool, int, float, str))}
+        return {**plain, "names": self.names, "_how": self._how, "parameters": [], "_scaler": None, "_hook": None}
+
+    def _say_wide(self) -> None:
+        wide = [(n, p) for n, p in zip(self.names, self.parameters) if p.dtype == torch.float64 or p.is_complex()]
+        if wide:
+            name, first = wide[0]
+            momentum.warn_once(
+                f"[attach] gradients of float64 and complex parameters are sent whole in every step, {len(wide)} of "
+                f"{len(self.names)} here, such as '{name}' ({first.dtype}); float() makes parameters that are sparsified"
+            )
+
+    def _say_sparse(self, names: list[str]) -> None:
+        if names and self.rank == 0:
+            sizes = dict(zip(self.names, self.parameters))
+            total = sum(sizes[n].numel() * sizes[n].element_size() for n in names if n in sizes)
+            momentum.warn_once(
+                f"[attach] sparse gradients are exchanged as dense ones, of {total / 1e6:.3g} MB here, such as that of "
+                f"'{names[0]}'; Embedding(sparse=False) exchanges a selection of it, as of other parameters"
+            )
 
     def _warn_of_detours(self) -> None:
         why = self.core.link_problem
@@ -180,6 +235,10 @@ class GradientSync:
         """The extension's part. Raises RuntimeError once it is closed."""
         if self._hook is None:
             raise RuntimeError("[sync] it was closed, and exchanges nothing any more; attach again")
+        if self._process != os.getpid():
+            raise RuntimeError(
+                "[sync] it belongs to the process that attached, and this one was forked from that; attach where you train"
+            )
         return self._hook
 
     @property
@@ -246,7 +305,12 @@ class GradientSync:
         if self.is_paused:
             self.core.pass_by()
             return True
-        committed = self.live.step(self.scale())
+        core = self.live
+        if not self._looked:
+            self._looked = True
+            pairs = zip(self.names, self.parameters)
+            self._say_sparse([n for n, p in pairs if p.grad is not None and p.grad.is_sparse])
+        committed = core.step(self.scale())
         self.core.warn_of_news()
         self._note_exchange()
         return committed
@@ -408,5 +472,8 @@ class GradientSync:
         self.core.trace(steps, path)
 
     def close(self) -> None:
-        """Ends its threads. A hook that is registered raises from now on."""
+        """Ends its threads and connections. A hook that is registered raises from now on.
+
+        A step that is under way is given up, on all ranks. In a process that was forked
+        from the one that attached nothing ends."""
         self._hook = None

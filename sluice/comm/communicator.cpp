@@ -43,6 +43,9 @@ constexpr auto kLeastPause = std::chrono::seconds(1);
 constexpr int kLooks = 100;
 constexpr Engine::Clock::duration kShortNap = std::chrono::microseconds(50);
 constexpr Engine::Clock::duration kLongNap = std::chrono::milliseconds(10);
+// A rank that is done with the last step leaves while others still wait for
+// their own device, which takes no longer than this.
+constexpr auto kLeave = std::chrono::seconds(2);
 // Of other ranks' frames that come while a rank listens.
 constexpr std::size_t kHeardAhead = 8;
 // The numbers of calls between steps end here.
@@ -239,7 +242,8 @@ bool Communicator::late() {
     listen();
     listen_at_ = time + kListen;
   }
-  return time >= deadline_ || !complaints_.empty() || !last_word_.empty();
+  return time >= deadline_ || !complaints_.empty() || !last_word_.empty() ||
+         interrupted_;
 }
 
 void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
@@ -253,7 +257,10 @@ void Communicator::wait_for(std::size_t peer, std::uint32_t phase) {
   looked_ = now();
   listen_at_ = looked_ + kListen;
   do {
-    if (late()) give_up_on(peer, concat(" phase ", phase));
+    // In this order: late() may take the peer's last frames.
+    if (engine_->closed(peer) || late()) {
+      give_up_on(peer, concat(" phase ", phase));
+    }
     engine_->idle(std::min(deadline_, listen_at_));
   } while (!next_frame(peer));
   if (wait_note().wanted()) wait_note().set("");
@@ -345,7 +352,8 @@ void Communicator::wait_until(const std::function<bool()>& done,
   listen_at_ = start + kListen;
   int looks = 0;
   do {
-    if (late()) give_up(where);
+    const bool lost = now() - start > kLeave && any_closed();
+    if (lost || late()) give_up(where);
     if (++looks < kLooks) {
       std::this_thread::yield();
     } else {
@@ -382,6 +390,7 @@ void Communicator::rebuild() {
   failure_.reset();
   complaints_.clear();
   last_word_ = {};
+  interrupted_ = false;
   operation_ = "idle";
 }
 
@@ -411,6 +420,12 @@ void Communicator::abandon(std::string_view operation, std::uint64_t step,
 void Communicator::abandon(const std::string& why) {
   tell_others(Kind::kAbort, {self(), self()}, why);
   fail(self(), why);
+}
+
+void Communicator::interrupt(const std::string& why) {
+  const std::lock_guard lock(interrupt_mutex_);
+  interrupt_ = why;
+  interrupted_ = !why.empty();
 }
 
 // Stands for whatever phase its receiver waits for.
@@ -471,18 +486,51 @@ bool Communicator::has_heard_all() const {
   return true;
 }
 
+bool Communicator::any_closed() const {
+  for (std::size_t r = 0; r < world(); ++r) {
+    if (r != self() && engine_->closed(r)) return true;
+  }
+  return false;
+}
+
+// A rank that some rank misses, and that has gone without a word. A rank that
+// cannot tell whom it misses may miss any.
+std::optional<std::size_t> Communicator::missed_and_closed() const {
+  const auto missed = [&](std::size_t r) {
+    return std::ranges::any_of(complaints_, [&](const Complaint& c) {
+      return c.about == r ||
+             (c.from == self() && c.about == Complaint::kNobody);
+    });
+  };
+  for (std::size_t r = 0; r < world(); ++r) {
+    if (r == self() || has_complained(complaints_, r)) continue;
+    if (missed(r) && engine_->closed(r)) return r;
+  }
+  return {};
+}
+
+// Throws what another rank has said why it gave up, if one has.
+void Communicator::repeat_last_word() {
+  if (last_word_.empty()) return;
+  const FrameHeader header = header_of(last_word_);
+  const auto why = last_word_.payload();
+  fail(widen(header.suspect),
+       concat("[", operation_, "] rank ", last_speaker_, " gave up in ",
+              place(call_of(header)), ": ",
+              std::string_view(reinterpret_cast<const char*>(why.data()),
+                               why.size())));
+}
+
 // Tells the others whom we miss, or that we were paused, and listens for a
 // while to what they say.
 void Communicator::give_up_on(std::size_t peer, const std::string& where) {
-  if (!last_word_.empty()) {
-    const FrameHeader header = header_of(last_word_);
-    const auto why = last_word_.payload();
-    fail(widen(header.suspect),
-         concat("[", operation_, "] rank ", last_speaker_, " gave up in ",
-                place(call_of(header)), ": ",
-                std::string_view(reinterpret_cast<const char*>(why.data()),
-                                 why.size())));
+  if (interrupted_) {
+    const std::lock_guard lock(interrupt_mutex_);
+    abandon(interrupt_);
   }
+  // A connection that is closed may be noticed before what was said on it.
+  listen();
+  repeat_last_word();
   const auto ms = [](Clock::duration d) {
     return static_cast<std::uint32_t>(
         std::chrono::duration_cast<std::chrono::milliseconds>(d).count());
@@ -499,14 +547,18 @@ void Communicator::give_up_on(std::size_t peer, const std::string& where) {
     engine_->idle(until);
     listen();
   }
-  const Blame verdict = judge_complaints(complaints_, world());
+  repeat_last_word();
+  const auto closed = missed_and_closed();
+  const Blame verdict =
+      closed ? Blame{*closed, false} : judge_complaints(complaints_, world());
   const std::string whom =
       peer == Complaint::kNobody ? "all others" : concat("rank ", peer);
   fail(verdict.suspect,
        concat("[", operation_, "] rank ", self(), " waited ",
               static_cast<double>(ms(waited)) / 1e3, " s for ", whom, " in ",
               place(call_), where, "; rank ", verdict.suspect,
-              verdict.answers
+              closed ? " has closed its connection: did it end or crash?"
+              : verdict.answers
                   ? " was paused or slow, and answers again: was it stopped "
                     "(SIGSTOP), its machine overloaded, or the timeout short?"
                   : " does not answer: is it still running?"));

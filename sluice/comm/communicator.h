@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -165,6 +167,11 @@ class Communicator {
   // The same, between two calls.
   [[noreturn]] void abandon(const std::string& why);
 
+  // From any thread: the call that waits for another rank, or the next one that
+  // does, gives up within 0.2 s, as by abandon(why). Until rebuild(), or until
+  // it is called with an empty text.
+  void interrupt(const std::string& why);
+
   // Does work of this rank alone, with no call of this class, which may take
   // longer than the others wait: they are told that it is alive, and their
   // deadlines move. After `limit` they are told to give up instead, and so does
@@ -208,6 +215,9 @@ class Communicator {
   void tell_others(Kind kind, const Complaint& about,
                    std::string_view why = {});
   bool has_heard_all() const;
+  void repeat_last_word();
+  bool any_closed() const;
+  std::optional<std::size_t> missed_and_closed() const;
   [[noreturn]] void give_up_on(std::size_t peer, const std::string& where);
   void seal(Frame& frame, std::uint32_t phase, Kind kind,
             const Complaint& about);
@@ -236,6 +246,9 @@ class Communicator {
   std::vector<bool> early_;         // current_ is of an epoch yet to come
   std::vector<Fifo<Frame>> heard_;  // came while listening, to be received
   std::vector<Complaint> complaints_;
+  std::mutex interrupt_mutex_;
+  std::string interrupt_;  // why; written before interrupted_
+  std::atomic<bool> interrupted_ = false;
   Frame last_word_;  // of a rank that gave up and said why
   std::size_t last_speaker_ = 0;
   std::optional<CommError> failure_;

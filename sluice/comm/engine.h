@@ -36,15 +36,18 @@ class Engine {
   virtual void post(std::size_t peer, const Frame& frame) = 0;
   // The peer's next frame; false if there is none yet.
   virtual bool poll(std::size_t peer, Frame& frame) = 0;
+  // Whether the peer has closed its connection and poll() has given all that it
+  // sent. False on an engine that cannot tell.
+  virtual bool closed(std::size_t /*peer*/) const { return false; }
   // Returns when something may have arrived, or at `until`.
   virtual void idle(Clock::time_point until) = 0;
   virtual Clock::time_point now() const { return Clock::now(); }
 
   // The engine's own all-reduce, from `in` to `out`, which may be the same:
   // kNone if it has none, kLate if `late`, which is asked all the while, said
-  // so first. If `in` is `out`, and `owner` keeps that memory, nothing is
-  // copied: after kLate the engine may write there still, for as long as it
-  // holds the owner.
+  // so first, or if the engine has lost a rank. If `in` is `out`, and `owner`
+  // keeps that memory, nothing is copied: after kLate the engine may write
+  // there still, for as long as it holds the owner.
   enum class Native : std::uint8_t { kNone, kDone, kLate };
   virtual Native sum(std::span<const float> /*in*/, std::span<float> /*out*/,
                      const MemoryOwner& /*owner*/,

@@ -2,6 +2,7 @@
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/jit/python/pybind_utils.h>
 #include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
 
 #include <system_error>
 
@@ -224,14 +225,23 @@ auto unlocked(Get get) {
       py::call_guard<py::gil_scoped_release>());
 }
 
-// Its destructor waits for threads that may want the interpreter's lock.
+// Its destructor waits for threads that may want the interpreter's lock, and
+// that a forked process does not have: it lets the hook be.
 struct DeleteUnlocked {
+  pid_t process = getpid();
   void operator()(BucketHook* hook) const {
+    if (process != getpid()) return;
     const py::gil_scoped_release release;
     delete hook;
   }
 };
 using OwnedHook = std::unique_ptr<BucketHook, DeleteUnlocked>;
+
+// Runs the handlers of signals that have come, which may raise: Ctrl-C, say.
+void raise_signals() {
+  const py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
 
 void bind_hook(py::module_& m) {
   using Release = py::call_guard<py::gil_scoped_release>;
@@ -246,7 +256,12 @@ void bind_hook(py::module_& m) {
             named(names, parameters), settings));
       }))
       .def("announce", &announce)
-      .def("step", &BucketHook::step, Release())
+      .def(
+          "step",
+          [](BucketHook& h, const BucketHook::Scale& scale) {
+            return h.step(scale, &raise_signals);
+          },
+          Release())
       .def("recover", &BucketHook::recover, Release())
       .def("save", &save)
       .def("load", &load)

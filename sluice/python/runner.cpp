@@ -98,7 +98,8 @@ void compare_steps(Communicator& comm, std::uint64_t mine) {
 
 SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
                        std::vector<TensorInfo> tensors,
-                       const std::string& settings)
+                       const std::string& settings,
+                       const decltype(SyncOptions::beside)& beside)
     : comm_(std::move(engine)), there_(tensors.size(), false) {
   SyncOptions how;
   const std::string problem = problem_of([&] {
@@ -117,6 +118,7 @@ SyncRunner::SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
                     settings_.config.density);
   for (const TensorInfo& t : tensors) names_.push_back(t.name);
   how.trace = &trace_;
+  how.beside = beside;
   if (gpu && comm_.size() > 1) connect(*gpu);
   how.link = link_.get();
   agree(comm_, "attach", Communicator::kBetweenSteps, problem_of([&] {
@@ -153,11 +155,25 @@ void SyncRunner::connect(int gpu) {
 SyncRunner::~SyncRunner() {
   if (!thread_.joinable()) return;
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    const std::string why =
+        concat("[sync] rank ", comm_.rank(), " closed its sync in step ",
+               step_ + 1, "; was it told to stop?");
+    if (open_) comm_.interrupt(why);
+    try {
+      if (open_ && missing_ > 0) give_up(lock, why);
+    } catch (const std::exception&) {
+      // The others notice that the connection is closed.
+    }
     stopping_ = true;
   }
   changed_.notify_all();
   thread_.join();
+}
+
+void SyncRunner::interrupt(const std::string& why) {
+  const std::lock_guard lock(mutex_);
+  if (open_) comm_.interrupt(why);
 }
 
 void SyncRunner::refuse_after_failure() const {
@@ -166,6 +182,8 @@ void SyncRunner::refuse_after_failure() const {
 }
 
 void SyncRunner::begin() {
+  // The step before may have ended well all the same.
+  comm_.interrupt({});
   const std::uint64_t epoch =
       settings_.steps_per_epoch > 0 ? step_ / settings_.steps_per_epoch : 0;
   const Densities densities = {schedule_->density(epoch),
@@ -221,6 +239,12 @@ void SyncRunner::announce(const std::vector<Gradient>& gradients, Done done) {
 
 void SyncRunner::wait_for_end(std::unique_lock<std::mutex>& lock) {
   changed_.wait(lock, [&] { return !open_ || missing_ > 0; });
+}
+
+void SyncRunner::wait() {
+  std::unique_lock lock(mutex_);
+  wait_for_end(lock);
+  changed_.wait(lock, [&] { return !telling_; });
 }
 
 void SyncRunner::take(const Gradient& gradient) {

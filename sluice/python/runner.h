@@ -41,9 +41,11 @@ class SyncRunner {
   // A call of all ranks. `settings`: see SyncSettings::from_json(). Gradients
   // are on that GPU, or in host memory. Throws AgreedError for what is wrong
   // with any rank's, CommError.
+  // `beside`: see SyncOptions.
   SyncRunner(std::unique_ptr<Engine> engine, std::optional<int> gpu,
-             std::vector<TensorInfo> tensors, const std::string& settings);
-  // A step that has begun is given up.
+             std::vector<TensorInfo> tensors, const std::string& settings,
+             const decltype(SyncOptions::beside)& beside = {});
+  // A step that has begun is given up at once, which the other ranks are told.
   ~SyncRunner();
   SyncRunner(const SyncRunner&) = delete;
   SyncRunner& operator=(const SyncRunner&) = delete;
@@ -55,10 +57,18 @@ class SyncRunner {
   // abandoned, which the other ranks are told.
   void announce(const std::vector<Gradient>& gradients, Done done);
 
+  // Returns when no step is under way of which all gradients are there, and all
+  // who brought them have been told. Not to be called by them.
+  void wait();
+
   // Behind the last announcement of a step. Throws std::invalid_argument if
   // gradients are missing, which would be waited for without end: the step is
   // then given up, which the other ranks are told.
   void expect_all();
+
+  // Gives up a step that has begun: calls that wait for other ranks end within
+  // 0.2 s, and all ranks learn `why`. May be called from any thread.
+  void interrupt(const std::string& why);
 
   // After a step that failed, on all ranks: see GradientSync::recover(). First
   // waits until all who brought its gradients have been told. Not to be called

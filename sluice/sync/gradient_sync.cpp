@@ -413,6 +413,10 @@ class GradientSync::Impl {
       // The one time in a step that the host asks for what the device found.
       context_.wait();
       verify_buckets();
+      if (options_.beside) {
+        comm_.count_steps(1, options_.first_step);
+        report_.nonfinite += options_.beside(comm_, step_.step);
+      }
       if (options_.link != nullptr) tell_all_applied();
     } catch (const CommError&) {
       throw;

@@ -46,6 +46,12 @@ struct SyncOptions {
   // come (with a link, once all have come), before the vote; dense ones, and
   // all of a hierarchical plan, once the step is committed.
   std::function<void(std::size_t bucket, const Event& applied)> applied;
+  // Called on a thread of the sync's when all buckets of a step are exchanged,
+  // before the vote: exchanges what the sync cannot, in one call of the
+  // communicator. All ranks have one or none. Returns how many values of this
+  // rank are not finite, which count as those of gradients. An error of it is
+  // one of the step.
+  std::function<std::uint64_t(Communicator& comm, std::uint64_t step)> beside;
 };
 
 // What a step came to, on this rank.

@@ -117,6 +117,109 @@ TEST(Communicator, WaitsForOtherWorkNoLongerThanForMessages) {
   }
 }
 
+// What each rank says when rank 1 of three ends in step 4, where the others do
+// `work`, and by the clock how long they took.
+std::vector<std::string> when_rank_1_ends(
+    ManualClock& clock, const std::function<void(Communicator&)>& work) {
+  auto ranks = make_thread_ranks(3, {&clock, nullptr, nullptr, true});
+  std::vector<std::string> errors(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    Communicator& comm = *ranks[r];
+    comm.begin("sum", 4);
+    if (r == 1) return;
+    try {
+      work(comm);
+    } catch (const CommError& e) {
+      errors[r] = e.what();
+      EXPECT_EQ(e.suspect(), 1U) << e.what();
+    }
+  });
+  return errors;
+}
+
+// A connection that is closed is no reason to wait for a deadline. Rank 2 waits
+// for rank 0 alone.
+TEST(Communicator, NoticesARankThatEndsAtOnce) {
+  ManualClock clock;
+  const auto errors = when_rank_1_ends(clock, [](Communicator& comm) {
+    comm.receive(comm.rank() == 0 ? 1 : 0, 1);
+  });
+  for (const std::size_t r : {0, 2}) {
+    EXPECT_NE(errors[r].find("rank 1 has closed its connection: did it end or "
+                             "crash?"),
+              std::string::npos)
+        << errors[r];
+  }
+  EXPECT_LT(clock.now().time_since_epoch(), std::chrono::seconds(2));
+}
+
+TEST(Communicator, NoticesARankThatEndsBesideOtherWork) {
+  ManualClock clock;
+  const auto errors = when_rank_1_ends(clock, [](Communicator& comm) {
+    comm.wait_until([] { return false; }, " on the device");
+  });
+  for (const std::size_t r : {0, 2}) {
+    EXPECT_NE(errors[r].find("on the device; rank 1 has closed"),
+              std::string::npos)
+        << errors[r];
+  }
+  EXPECT_LT(clock.now().time_since_epoch(), std::chrono::seconds(5));
+}
+
+// Who has said all that the others wait for may leave.
+TEST(Communicator, TakesWhatARankSentBeforeItEnded) {
+  auto ranks = make_thread_ranks(3, {.closes = true});
+  run_ranks(ranks, [&](std::size_t r) {
+    Communicator& comm = *ranks[r];
+    comm.begin("chain", 0);
+    if (r == 0) {
+      for (const std::uint32_t phase : {1, 2})
+        comm.send(1, phase, bytes_of({7}));
+    } else if (r == 2) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      comm.send(1, 3, bytes_of({7}));
+    } else {
+      comm.receive(2, 3);
+      for (const std::uint32_t phase : {1, 2}) comm.receive(0, phase);
+      EXPECT_THROW(comm.receive(0, 3), CommError);
+    }
+  });
+}
+
+// Another thread may end a wait, and all ranks learn why.
+TEST(Communicator, CanBeInterrupted) {
+  auto ranks = make_thread_ranks(3);
+  std::vector<std::string> errors(3);
+  run_ranks(ranks, [&](std::size_t r) {
+    Communicator& comm = *ranks[r];
+    std::thread other;
+    if (r == 0) {
+      other = std::thread([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        comm.interrupt("[test] the user is tired");
+      });
+    }
+    try {
+      comm.begin("wait", 4);
+      comm.receive((r + 1) % 3, 1);
+    } catch (const CommError& e) {
+      errors[r] = e.what();
+      EXPECT_EQ(e.suspect(), 0U) << e.what();
+    }
+    if (other.joinable()) other.join();
+    // It is over.
+    comm.rebuild();
+    comm.barrier(9);
+  });
+  EXPECT_EQ(errors[0], "[test] the user is tired");
+  for (const std::size_t r : {1, 2}) {
+    EXPECT_NE(errors[r].find("rank 0 gave up in step 4: [test] the user is "
+                             "tired"),
+              std::string::npos)
+        << errors[r];
+  }
+}
+
 TEST(Communicator, KeepsTheDeadlineItWasGiven) {
   ManualClock clock;
   auto ranks = make_thread_ranks(2, {&clock, nullptr, nullptr});

@@ -1,5 +1,6 @@
 """Ranks that die, stop, differ or bring values that are not finite."""
 
+import datetime
 import os
 import signal
 import sys
@@ -152,6 +153,106 @@ def test_a_lost_rank_is_named_on_every_survivor(pool, how, sparsifier):
         text, took, finite, kept, as_it_was = answer
         assert "rank 1" in text and "step 5" in text, text
         assert finite and (kept > 0 if sparsifier == "topk" else as_it_was)
+
+
+def ends(sparsifier, group_timeout):
+    """As dies(), by a timeout that is far away, or that of the group."""
+    how = {} if group_timeout else {"timeout": 100}
+    model = models.small_model()
+    ddp = models.wrapped(model)
+    sync = sluice.attach(ddp, sparsifier=sparsifier, density=0.05, **how)
+    for step in range(4):
+        ddp.zero_grad()
+        models.loss_of(ddp, step).backward()
+    if dist.get_rank() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    start = time.monotonic()
+    try:
+        models.loss_of(ddp, 4).backward()
+    except sluice.CommError as e:
+        failed = time.monotonic() - start
+        with pytest.raises(sluice.CommError):
+            sync.recover()
+        sync.close()
+        return str(e), failed, time.monotonic() - start
+    return None
+
+
+@pytest.mark.parametrize("sparsifier", ["topk", "none"])
+@pytest.mark.parametrize("group_timeout", [False, True])
+def test_a_rank_that_ends_is_missed_at_once(pool, sparsifier, group_timeout):
+    pool.start(3, ends, sparsifier, group_timeout)
+    survivors = [a for a in pool.answers(3) if a is not None]
+    pool.forget_group()
+    assert len(survivors) == 2
+    for answer in survivors:
+        assert not isinstance(answer, Raised), answer.trace
+        text, failed, all_of_it = answer
+        assert "rank 1 has closed its connection" in text and "step 5" in text, text
+        assert failed < 20 and all_of_it < 30
+
+
+def timeouts():
+    model = models.small_model()
+    seconds = datetime.timedelta(seconds=77)
+    group = dist.new_group(timeout=seconds, backend="nccl" if models.DEVICE == "cuda" else "gloo")
+    by_group = sluice.attach(models.wrapped(model, process_group=group))
+    by_default = sluice.GradientSync(models.small_model().named_parameters())
+    given = sluice.attach(models.wrapped(models.small_model()), timeout=5)
+    return [sync._how["timeout"] for sync in (by_group, by_default, given)]
+
+
+def test_the_timeout_is_that_of_the_group(pool):
+    usual = 600 if models.DEVICE == "cuda" else 1800
+    assert pool.run(2, timeouts) == [[77, usual, 5]] * 2
+
+
+def interrupted(way):
+    """Ctrl-C on rank 0 in the middle of a step that rank 1 is late for."""
+    model = models.small_model()
+    if way == "step":
+        sync = sluice.GradientSync(model.named_parameters(), density=0.05, timeout=100)
+    else:
+        ddp = models.wrapped(model, bucket_cap_mb=0.001)
+        state = sync = sluice.HookState(ddp, sparsifier=way, density=0.05, timeout=100)
+
+        def hook(state, bucket):
+            future = sluice.comm_hook(state, bucket)
+            if bucket.is_last() and dist.get_rank() == 0 and sync.stats()["step"] == 3:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.1)
+            return future
+
+        hook.__annotations__ = sluice.comm_hook.__annotations__
+        ddp.register_comm_hook(state, hook)
+    # DDP's own exchange comes before its second step, ours before the third.
+    for step in range(3):
+        models.loss_of(model if way == "step" else ddp, step).backward()
+        if way == "step":
+            sync.step()
+    start = time.monotonic()
+    if dist.get_rank() == 1:
+        time.sleep(2)
+    elif way == "step":
+        threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    text = ""
+    try:
+        models.loss_of(model if way == "step" else ddp, 3).backward()
+        if way == "step":
+            sync.step()
+    except (KeyboardInterrupt, sluice.CommError) as e:
+        text = f"{type(e).__name__}: {e}"
+    sync.close()
+    return text, time.monotonic() - start
+
+
+@pytest.mark.parametrize("way", ["topk", "none", "step"])
+def test_a_step_that_the_user_stops_ends_at_once(pool, way):
+    first, second = pool.run(2, interrupted, way)
+    pool.forget_group()
+    assert first[0].startswith("KeyboardInterrupt")
+    assert second[0].startswith("CommError") and "rank 0" in second[0] and "step 4" in second[0], second
+    assert first[1] < 20 and second[1] < 20
 
 
 def late(sparsifier):

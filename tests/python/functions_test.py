@@ -199,8 +199,7 @@ def hostile_models():
             said.append(str(e))
 
     attempt(lambda: sluice.GradientSync([]))
-    attempt(lambda: sluice.GradientSync([("c", torch.nn.Parameter(torch.zeros(3, dtype=torch.cfloat)))]))
-    attempt(lambda: sluice.GradientSync([("d", torch.nn.Parameter(torch.zeros(3).double()))]))
+    attempt(lambda: sluice.GradientSync([("c", torch.nn.Parameter(torch.zeros(3).to(torch.float8_e5m2)))]))
     p = torch.nn.Parameter(torch.zeros(3, 3))
     attempt(lambda: sluice.GradientSync([("p", p), ("q", p)]))
     attempt(lambda: sluice.GradientSync([("m", torch.nn.Parameter(torch.zeros(3, device="meta")))]))
@@ -224,10 +223,6 @@ def hostile_models():
     ddp = DistributedDataParallel(model)
     ddp.register_comm_hook(state, sluice.comm_hook)
     attempt(lambda: ddp(torch.ones(2, 4, device=device)).sum().backward())
-
-    embedding = DistributedDataParallel(torch.nn.Embedding(10, 4, sparse=True, device=device))
-    sluice.attach(embedding)
-    attempt(lambda: embedding(torch.tensor([1, 2], device=device)).sum().backward())
     return said
 
 
@@ -235,7 +230,6 @@ def test_models_that_cannot_be_taken(pool):
     expected = [
         "there must be a parameter that requires a gradient",
         "parameter 'c' must be fp32, bf16 or fp16",
-        "parameter 'd' must be fp32, bf16 or fp16",
         "every parameter must come once",
         "must be on the CPU or a CUDA GPU",
         "is attached already, with another density: 0.01, 0.5; close() that sync first",
@@ -243,7 +237,6 @@ def test_models_that_cannot_be_taken(pool):
         "an optimizer must step behind backward(), but that of 'weight' steps inside of it",
         "it was closed",
         "brought none of '1.bias' (1 of 4 are missing)",
-        "Embedding(sparse=False)",
     ]
     for said in pool.run(2, hostile_models):
         for text, message in zip(expected, said):

@@ -69,12 +69,14 @@ at::Tensor flat(const std::vector<at::Tensor>& tensors) {
 struct Model {
   explicit Model(std::size_t rank) {
     for (const std::vector<std::int64_t>& dims :
-         {std::vector<std::int64_t>{20, 30}, {30}, {10, 5, 2, 2}}) {
+         {std::vector<std::int64_t>{20, 30}, {30}, {10, 5, 2, 2}, {7}}) {
       const auto format = dims.size() == 4 ? at::MemoryFormat::ChannelsLast
                                            : at::MemoryFormat::Contiguous;
-      at::Tensor p = at::zeros(dims).contiguous(format);
+      // The last is sent whole, and has a mark in what is kept.
+      const auto type = dims[0] == 7 ? at::kDouble : at::kFloat;
+      at::Tensor p = at::zeros(dims, type).contiguous(format);
       const auto n = p.numel();
-      brought.push_back(at::arange(n, at::kFloat)
+      brought.push_back(at::arange(n, type)
                             .mul(0.7 + static_cast<double>(rank))
                             .add(static_cast<double>(parameters.size()))
                             .sin_()
@@ -113,6 +115,7 @@ struct Buckets {
   Buckets(Model& model, bool views) {
     add(model, {2, 1}, views);
     add(model, {0}, views);
+    add(model, {3}, views);
   }
 
   void add(Model& model, const std::vector<std::size_t>& which, bool views) {
@@ -137,7 +140,7 @@ struct Buckets {
       p.mutable_grad() = buffer.as_strided(
           p.sizes(), p.strides(), static_cast<std::int64_t>(offsets[k]));
     }
-    all.emplace_back(all.size(), 2, buffer, offsets, lengths, sizes, parameters,
+    all.emplace_back(all.size(), 3, buffer, offsets, lengths, sizes, parameters,
                      std::nullopt);
   }
 
@@ -194,6 +197,7 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
           seen[r].failed = true;
         }
         const at::Tensor dense = model.parameters[1].grad();
+        const at::Tensor wide = model.parameters[3].grad();
         if (seen[r].failed) {
           // As zero_grad() leaves them.
           for (at::Tensor& p : model.parameters) {
@@ -223,7 +227,8 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
           EXPECT_EQ(told, seen[r].failed);
         }
         seen[r].as_it_was =
-            seen[r].made || seen[r].skipped || dense.equal(model.brought[1]);
+            seen[r].made || seen[r].skipped ||
+            (dense.equal(model.brought[1]) && wide.equal(model.brought[3]));
         if (seen[r].made) {
           seen[r].mean = flat(model.gradients()) / job.scale;
         }
@@ -249,15 +254,15 @@ std::vector<Seen> run(Lost& lost, const Job& job) {
 // All ranks agree on what became of the step, and what was brought is in what
 // came of it or is kept.
 void check(const std::vector<Seen>& seen, const Job& job) {
-  at::Tensor kept = at::zeros({830}, at::kDouble);
-  at::Tensor there = at::zeros({830}, at::kDouble);
+  at::Tensor kept = at::zeros({837}, at::kDouble);
+  at::Tensor there = at::zeros({837}, at::kDouble);
   for (std::size_t r = 0; r < kRanks; ++r) {
     EXPECT_EQ(seen[r].made, seen[0].made);
     EXPECT_EQ(seen[r].skipped, seen[0].skipped);
     EXPECT_EQ(seen[r].steps, seen[0].made || seen[0].skipped ? 2U : 1U);
     EXPECT_TRUE(seen[r].as_it_was);
     EXPECT_TRUE(seen[r].next.equal(seen[0].next));
-    kept += seen[r].residual;
+    kept.narrow(0, 0, 830) += seen[r].residual.narrow(0, 0, 830);
     at::Tensor brought = flat(Model(r).brought) / job.scale;
     if (job.bad && r == 1) brought[kBadPlace] = 0;
     there += brought;
@@ -267,8 +272,9 @@ void check(const std::vector<Seen>& seen, const Job& job) {
     for (const Seen& s : seen) EXPECT_TRUE(s.mean.equal(seen[0].mean));
     kept += seen[0].mean * static_cast<double>(kRanks);
   } else {
-    // The vector is dense: its gradient is where it was, with who brought it.
+    // What is dense or wide is where it was, with who brought it.
     there.narrow(0, 600, 30).zero_();
+    there.narrow(0, 830, 7).zero_();
   }
   EXPECT_LT((kept - there).abs().max().item<double>(), 1e-5);
 }

@@ -193,6 +193,7 @@ void run_threads(const LaunchOptions& options,
   ManualClock clock;
   ThreadRankOptions how;
   if (options.engine == "simulated") how.clock = &clock;
+  how.closes = true;
   auto engines = make_thread_engines(options.ranks(), how);
   std::vector<std::exception_ptr> errors(engines.size());
   std::vector<std::thread> threads;

@@ -31,6 +31,11 @@ constexpr int kRestTag = 2;
 // gloo sends when it knows that the receiver waits; so several are waited for,
 // or each message would take the way back as well.
 constexpr std::size_t kPosted = 4;
+// Who closes its connections says so, and waits until its peers have heard it,
+// and so all that it sent before: what is on its way is lost with a connection.
+// Lengths that no frame has.
+constexpr std::uint64_t kLeaves = 0;
+constexpr std::uint64_t kHeard = 1;
 // Waits end by abort(): one that ends by time closes all of gloo's connections.
 constexpr auto kForever = std::chrono::hours(24 * 365);
 constexpr auto kMoment = std::chrono::milliseconds(50);
@@ -43,92 +48,6 @@ at::Tensor tensor_over(std::span<std::byte> bytes) {
   return at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())},
                        at::kByte);
 }
-
-// What arrives from one peer, on a thread of its own.
-class Receiver {
- public:
-  Receiver(Group group, std::size_t peer, Mailbox& mailbox)
-      : group_(std::move(group)), peer_(peer), mailbox_(mailbox) {
-    thread_ = std::thread([this] { run(); });
-  }
-  ~Receiver() {
-    {
-      const std::lock_guard lock(mutex_);
-      stopping_ = true;
-      for (Posted& first : firsts_) abort(first.work);
-      abort(rest_);
-    }
-    thread_.join();
-  }
-  Receiver(const Receiver&) = delete;
-  Receiver& operator=(const Receiver&) = delete;
-
- private:
-  struct Posted {
-    std::array<std::byte, sizeof(std::uint64_t) + kShort> bytes;
-    Work work;
-  };
-
-  static void abort(const Work& work) {
-    if (work) work->abort();
-  }
-
-  void run() {
-    try {
-      for (Posted& first : firsts_) post(first.bytes, kFirstTag, first.work);
-      for (std::size_t i = 0; receive(firsts_[i]); i = (i + 1) % kPosted) {
-      }
-    } catch (const std::exception&) {
-      // The peer is lost, which the communicator notices by its silence.
-    }
-  }
-
-  // Once stopping, nothing is posted any more.
-  void post(std::span<std::byte> bytes, int tag, Work& work) {
-    const std::lock_guard lock(mutex_);
-    if (stopping_) return;
-    std::vector<at::Tensor> tensors = {tensor_over(bytes)};
-    work = group_->recv(tensors, static_cast<int>(peer_), tag);
-  }
-
-  // False if it was aborted.
-  bool wait(const Work& work) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (stopping_) return false;
-    }
-    return work->wait(kForever);
-  }
-
-  bool receive(Posted& first) {
-    if (!wait(first.work)) return false;
-    std::uint64_t size = 0;
-    std::memcpy(&size, first.bytes.data(), sizeof(size));
-    ensure(size >= Frame::kHeader, "[c10d] rank ", peer_,
-           " must send frames, sent ", size, " bytes");
-    Frame frame = pool_.get(size - Frame::kHeader);
-    if (size <= kShort) {
-      std::memcpy(frame.bytes().data(), first.bytes.data() + sizeof(size),
-                  size);
-    } else {
-      post(frame.bytes(), kRestTag, rest_);
-      if (!wait(rest_)) return false;
-    }
-    post(first.bytes, kFirstTag, first.work);
-    mailbox_.put(peer_, std::move(frame));
-    return true;
-  }
-
-  Group group_;
-  std::size_t peer_;
-  Mailbox& mailbox_;
-  FramePool pool_;
-  std::mutex mutex_;  // of what abort() must see
-  bool stopping_ = false;
-  std::array<Posted, kPosted> firsts_;
-  Work rest_;
-  std::thread thread_;
-};
 
 // What is on its way: keeps frames until gloo has sent them, which only a
 // thread that waits can tell.
@@ -148,6 +67,12 @@ class Sender {
   }
   Sender(const Sender&) = delete;
   Sender& operator=(const Sender&) = delete;
+
+  void send_word(std::size_t peer, std::uint64_t word) {
+    const Frame first = pool_.get(sizeof(word));
+    std::memcpy(first.payload().data(), &word, sizeof(word));
+    start(peer, first, first.payload(), kFirstTag);
+  }
 
   void send(std::size_t peer, const Frame& frame) {
     const std::span<std::byte> bytes = frame.bytes();
@@ -200,6 +125,108 @@ class Sender {
   std::condition_variable changed_;
   Fifo<Sending> sending_;  // the first is being waited for
   bool stopping_ = false;
+  std::thread thread_;
+};
+
+// What arrives from one peer, on a thread of its own.
+class Receiver {
+ public:
+  Receiver(Group group, std::size_t peer, Mailbox& mailbox, Sender& sender)
+      : group_(std::move(group)),
+        peer_(peer),
+        mailbox_(mailbox),
+        sender_(sender) {
+    thread_ = std::thread([this] { run(); });
+  }
+  ~Receiver() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      for (Posted& first : firsts_) abort(first.work);
+      abort(rest_);
+    }
+    thread_.join();
+  }
+  Receiver(const Receiver&) = delete;
+  Receiver& operator=(const Receiver&) = delete;
+
+ private:
+  struct Posted {
+    std::array<std::byte, sizeof(std::uint64_t) + kShort> bytes;
+    Work work;
+  };
+
+  static void abort(const Work& work) {
+    if (work) work->abort();
+  }
+
+  void run() {
+    try {
+      for (Posted& first : firsts_) post(first.bytes, kFirstTag, first.work);
+      for (std::size_t i = 0; receive(firsts_[i]); i = (i + 1) % kPosted) {
+      }
+    } catch (const std::exception&) {
+      mailbox_.close(peer_);
+      mailbox_.tell(peer_);
+    }
+  }
+
+  // Once stopping, nothing is posted any more.
+  void post(std::span<std::byte> bytes, int tag, Work& work) {
+    const std::lock_guard lock(mutex_);
+    if (stopping_) return;
+    std::vector<at::Tensor> tensors = {tensor_over(bytes)};
+    work = group_->recv(tensors, static_cast<int>(peer_), tag);
+  }
+
+  // False if it was aborted.
+  bool wait(const Work& work) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopping_) return false;
+    }
+    return work->wait(kForever);
+  }
+
+  bool receive(Posted& first) {
+    if (!wait(first.work)) return false;
+    std::uint64_t size = 0;
+    std::memcpy(&size, first.bytes.data(), sizeof(size));
+    if (size < Frame::kHeader) {
+      take_word(size);
+      post(first.bytes, kFirstTag, first.work);
+      return true;
+    }
+    Frame frame = pool_.get(size - Frame::kHeader);
+    if (size <= kShort) {
+      std::memcpy(frame.bytes().data(), first.bytes.data() + sizeof(size),
+                  size);
+    } else {
+      post(frame.bytes(), kRestTag, rest_);
+      if (!wait(rest_)) return false;
+    }
+    post(first.bytes, kFirstTag, first.work);
+    mailbox_.put(peer_, std::move(frame));
+    return true;
+  }
+
+  void take_word(std::uint64_t word) {
+    ensure(word == kLeaves || word == kHeard, "[c10d] rank ", peer_,
+           " must send frames, sent ", word, " bytes");
+    if (word == kHeard) return mailbox_.tell(peer_);
+    mailbox_.close(peer_);
+    sender_.send_word(peer_, kHeard);
+  }
+
+  Group group_;
+  std::size_t peer_;
+  Mailbox& mailbox_;
+  Sender& sender_;
+  FramePool pool_;
+  std::mutex mutex_;  // of what abort() must see
+  bool stopping_ = false;
+  std::array<Posted, kPosted> firsts_;
+  Work rest_;
   std::thread thread_;
 };
 
@@ -300,7 +327,7 @@ class GlooSum final : public Engine::Sum {
       std::vector<at::Tensor> tensors = {values};
       work_ = group->allreduce(tensors);
     } catch (const std::exception&) {
-      // A connection that is closed: never done.
+      // The connection is closed, as wait() says.
     }
   }
   ~GlooSum() override {
@@ -309,21 +336,23 @@ class GlooSum final : public Engine::Sum {
 
   Engine::Native wait(const std::function<bool()>& late) override {
     while (!is_done()) {
-      if (late()) return Engine::Native::kLate;
+      if (has_failed() || late()) return Engine::Native::kLate;
     }
     return Engine::Native::kDone;
   }
 
  private:
-  // Waits a moment; a sum that failed for want of a peer is never done.
+  // Waits a moment, which ends by an exception as well as a failure does.
   bool is_done() {
     try {
-      if (work_) return work_->wait(kMoment);
+      return work_ && work_->wait(kMoment);
     } catch (const std::exception&) {
-      if (!work_->isCompleted()) return false;
+      return false;
     }
-    std::this_thread::sleep_for(kMoment);
-    return false;
+  }
+  // A work may end well right after is_done() has looked.
+  bool has_failed() const {
+    return !work_ || (work_->isCompleted() && !work_->isSuccess());
   }
 
   LateSums& late_;
@@ -332,23 +361,33 @@ class GlooSum final : public Engine::Sum {
 
 class C10dEngine final : public Engine {
  public:
-  C10dEngine(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-             const c10::intrusive_ptr<c10d::ProcessGroup>& sums)
+  C10dEngine(const Group& group, const Group& sums)
       : group_(group),
-        backend_(group->getBackend(c10::DeviceType::CPU)),
         rank_(static_cast<std::size_t>(group->getRank())),
-        machines_(machines_in(backend_)),
+        machines_(machines_in(group_)),
+        sums_(sums),
         mailbox_(machines_.size()),
-        sender_(backend_) {
-    if (sums) sums_ = sums->getBackend(c10::DeviceType::CPU);
+        sender_(group_) {
     for (std::size_t r = 0; r < size(); ++r) {
       if (machines_[r] == machine()) {
         if (r < rank_) ++local_rank_;
         ++local_size_;
       }
       if (r == rank_) continue;
-      receivers_.push_back(std::make_unique<Receiver>(backend_, r, mailbox_));
+      receivers_.push_back(
+          std::make_unique<Receiver>(group_, r, mailbox_, sender_));
     }
+  }
+
+  ~C10dEngine() override {
+    for (std::size_t r = 0; r < size(); ++r) {
+      if (r != rank_) leave(r);
+    }
+    mailbox_.wait_until_told(rank_, kLastSends);
+    receivers_.clear();  // they answer by the sender
+    // A sum that nobody ends keeps the group from being destroyed until its
+    // timeout.
+    if (sums_) late_sums_.end(sums_);
   }
 
   std::size_t rank() const override { return rank_; }
@@ -361,12 +400,13 @@ class C10dEngine final : public Engine {
     try {
       sender_.send(peer, frame);
     } catch (const std::exception&) {
-      // A connection that is closed: the peer is silent from now on.
+      // The connection is closed, which the receiver of this peer notices.
     }
   }
   bool poll(std::size_t peer, Frame& frame) override {
     return mailbox_.take(peer, frame);
   }
+  bool closed(std::size_t peer) const override { return mailbox_.closed(peer); }
   void idle(Clock::time_point until) override { mailbox_.wait(until); }
 
   // By memory that is not the caller's alone: a late sum still writes there.
@@ -397,6 +437,14 @@ class C10dEngine final : public Engine {
   }
 
  private:
+  void leave(std::size_t peer) {
+    try {
+      sender_.send_word(peer, kLeaves);
+    } catch (const std::exception&) {
+      mailbox_.tell(peer);
+    }
+  }
+
   // Used again, for sums of equal size.
   at::Tensor copy_of(std::span<const float> values) {
     const auto n = static_cast<std::int64_t>(values.size());
@@ -405,8 +453,7 @@ class C10dEngine final : public Engine {
     return sum_;
   }
 
-  c10::intrusive_ptr<c10d::ProcessGroup> group_;
-  Group backend_;
+  Group group_;
   std::size_t rank_;
   std::vector<std::size_t> machines_;
   std::size_t local_rank_ = 0;
@@ -416,16 +463,15 @@ class C10dEngine final : public Engine {
   LateSums late_sums_;
   Mailbox mailbox_;
   std::vector<std::unique_ptr<Receiver>> receivers_;
-  Sender sender_;  // ends first: what is on its way needs the others
+  Sender sender_;
 };
 
 }  // namespace
 
 std::unique_ptr<Engine> make_c10d_engine(
-    const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-    const c10::intrusive_ptr<c10d::ProcessGroup>& sums,
-    const std::string& label) {
-  compare_labels(group->getBackend(c10::DeviceType::CPU), label);
+    const c10::intrusive_ptr<c10d::Backend>& group,
+    const c10::intrusive_ptr<c10d::Backend>& sums, const std::string& label) {
+  compare_labels(group, label);
   return std::make_unique<C10dEngine>(group, sums);
 }
 

@@ -75,6 +75,12 @@ class Emulated final : public Engine {
     return true;
   }
 
+  bool closed(std::size_t peer) const override {
+    const auto from = [&](const Arrival& a) { return a.peer == peer; };
+    return arrivals_[peer].empty() && std::ranges::none_of(coming_, from) &&
+           inner_->closed(peer);
+  }
+
   void idle(Clock::time_point until) override {
     const auto time = now();
     for (const Arrival& a : coming_) until = std::min(until, a.stamp.start);

@@ -18,6 +18,13 @@ struct Seat {
   bool gone = false;
   bool waits = false;  // with the manual clock, until `until`
   Clock::time_point until{};
+
+  // Something has arrived, or a rank has gone.
+  void wake_up() {
+    ++arrived;
+    waits = false;
+    wake.notify_one();
+  }
 };
 
 // The mailboxes of all pairs.
@@ -59,6 +66,9 @@ class ThreadEngine final : public Engine {
   ~ThreadEngine() override {
     const std::lock_guard lock(hub_->mutex);
     hub_->seats[rank_].gone = true;
+    if (hub_->options.closes) {
+      for (Seat& seat : hub_->seats) seat.wake_up();
+    }
     if (hub_->options.clock != nullptr) hub_->move_clock();
   }
 
@@ -75,10 +85,7 @@ class ThreadEngine final : public Engine {
     if (fate == Fate::kDrop) return;
     hub_->box(rank_, peer)
         .push(fate == Fate::kCorrupt ? damaged(frame) : frame);
-    Seat& seat = hub_->seats[peer];
-    ++seat.arrived;
-    seat.waits = false;
-    seat.wake.notify_one();
+    hub_->seats[peer].wake_up();
   }
 
   bool poll(std::size_t peer, Frame& frame) override {
@@ -87,6 +94,12 @@ class ThreadEngine final : public Engine {
     if (box.empty()) return false;
     frame = box.pop();
     return true;
+  }
+
+  bool closed(std::size_t peer) const override {
+    const std::lock_guard lock(hub_->mutex);
+    return hub_->options.closes && hub_->seats[peer].gone &&
+           hub_->box(peer, rank_).empty();
   }
 
   // Returns at once if anything has arrived since it last returned: the caller

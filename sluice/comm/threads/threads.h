@@ -32,6 +32,9 @@ struct ThreadRankOptions {
   ManualClock* clock = nullptr;  // null: the real one
   Fault fault = nullptr;
   void* context = nullptr;
+  // A rank that is destroyed is closed() at once, as a process that ends; else
+  // it is silent, as a host that loses its network.
+  bool closes = false;
 };
 
 // Ranks as threads of one process: the test bed of every collective. The
