@@ -1,4 +1,4 @@
-"""Accuracy over seconds as one SVG, in the colours of sluice/report/palette.json."""
+"""Accuracy over seconds, or another unit, as one SVG, in the colours of sluice/report/palette.json."""
 
 import html
 import json
@@ -83,7 +83,7 @@ def candidates(points):
 
 
 def place_labels(lines):
-    """By name, where it covers nothing; those that find no such place are left out."""
+    """By name, where it covers nothing; a name that finds no such place is left out."""
     walls = [point for points in lines.values() for point in fine(points)]
     taken, places = [], {}
     for name, points in lines.items():
@@ -111,9 +111,10 @@ def legend(looks):
     return out
 
 
-def draw(title, curves, low=None, subtitle="", mark=None):
+def draw(title, curves, low=None, subtitle="", mark=None, along="seconds in training steps"):
     """`curves`: by name, (seconds, percent) in order; so many of them are coloured, the others grey. What lies
-    below `low`, by default the lowest last point less 12, is cut off. `mark` is a target in percent."""
+    below `low`, by default the lowest last point less 12, is cut off. `mark` is a target in percent; `along` says
+    what the horizontal axis has, if not seconds."""
     points = [point for curve in curves.values() for point in curve]
     right = max(x for x, _ in points) * 1.02
     top = max(y for _, y in points) + 0.5
@@ -160,13 +161,14 @@ def draw(title, curves, low=None, subtitle="", mark=None):
         )
     out.append("</svg>")
     places = place_labels({name: [place(*point) for point in curves[name]] for name in coloured})
-    for name, (x, y, anchor) in places.items():
-        out.append(text(x, y, name, f'text-anchor="{anchor}" font-weight="600" {looks[name]}'))
-    if len(places) < len(coloured):
+    if len(places) < len(coloured):  # a label may then stand beside the end of another line
         out += legend(looks)
+    else:
+        for name, (x, y, anchor) in places.items():
+            out.append(text(x, y, name, f'text-anchor="{anchor}" font-weight="600" {looks[name]}'))
     middle = TOP + (HEIGHT - TOP - BOTTOM) / 2
     out += [
-        text(LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 14, "seconds in training steps"),
+        text(LEFT + (WIDTH - LEFT - RIGHT) / 2, HEIGHT - 14, along),
         text(16, middle, "test accuracy, %", f'text-anchor="middle" transform="rotate(-90 16 {middle})"'),
         "</g>\n</svg>\n",
     ]

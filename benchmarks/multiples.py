@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Accuracy over time of several comparisons, side by side in one SVG.
+"""Accuracy over time, or over epochs, of several comparisons, side by side in one SVG.
 
     benchmarks/multiples.py runs/a runs/b --out both.svg
+    benchmarks/multiples.py runs/a --epochs --titles "ResNet-20 on icons" --out a.svg
 
-Folders are what `sluice compare --out` wrote; curves are means over the seeds.
+Folders are what `sluice compare --out` wrote; curves are means over the seeds. `--epochs` is for runs whose times are
+not comparable.
 """
 
 import argparse
@@ -15,18 +17,37 @@ import accuracy_plot
 from demo import curve
 
 
-def read_runs(folder):
-    """By method, in the table's order, the curves of its seeds."""
-    table = folder / "table.json"
-    if not table.exists():
+def epochs(rows):
+    """(epoch, accuracy) at each evaluation."""
+    return [(row["epoch"], row["accuracy"]) for row in rows if row["kind"] == "eval"]
+
+
+def read_table(folder):
+    path = folder / "table.json"
+    if not path.exists():
         sys.exit(f"[multiples] '{folder}' must be a folder of sluice compare, but has no table.json")
-    order = [row["method"] for row in json.loads(table.read_text())["rows"]]
-    runs = {method: [] for method in order}
-    for path in sorted(folder.glob("*/metrics.jsonl")):
-        method = max((m for m in order if path.parent.name.startswith(f"{m}-")), key=len, default=None)
-        if method is not None:
-            runs[method].append(curve([json.loads(line) for line in path.read_text().splitlines()]))
-    return {method: curves for method, curves in runs.items() if curves}
+    return json.loads(path.read_text())
+
+
+def read_runs(folder, points):
+    """By method, in the table's order, the curves of its seeds; if densities differ, the names have them."""
+    table = read_table(folder)
+    several = len(densities_in(table["rows"])) > 1
+    names = {}
+    for row in table["rows"]:
+        sparse = several and row["sparsifier"] != "none"
+        names[row["method"], row["density"]] = f"{row['method']} {100 * row['density']:g} %" if sparse else row["method"]
+    runs = {name: [] for name in names.values()}
+    for run in table["runs"]:
+        path = folder / pathlib.Path(run["folder"]).name / "metrics.jsonl"
+        name = names.get((run["method"], run["density"]))
+        if name is not None and path.exists():
+            runs[name].append(points([json.loads(line) for line in path.read_text().splitlines()]))
+    return {name: curves for name, curves in runs.items() if curves}
+
+
+def densities_in(rows):
+    return sorted({row["density"] for row in rows if row["sparsifier"] != "none"})
 
 
 def mean_curve(curves):
@@ -40,18 +61,21 @@ def mean_curve(curves):
 def describe(folder):
     config = json.loads(next(folder.glob("*/config.json")).read_text())
     seeds = len({json.loads(p.read_text())["seed"] for p in folder.glob("*/config.json")})
-    title = f"{config['model']} on {config['dataset']}, {config['net'].split(',')[-1]}/s"
-    rows = json.loads((folder / "table.json").read_text())["rows"]
-    densities = sorted({row["density"] for row in rows if row["sparsifier"] != "none"})
-    at = ", ".join(f"{100 * density:g} %" for density in densities)
+    title = f"{config['model']} on {config['dataset']}"
+    if config["net"]:
+        title += f", {config['net'].split(',')[-1]}/s"
+    at = ", ".join(f"{100 * density:g} %" for density in densities_in(read_table(folder)["rows"]))
     return title, f"{config['workers']} workers, batch {config['batch_size']} each, {seeds} seeds, density {at}"
 
 
-def panel(folder, x, y):
+def panel(folder, options, i):
     title, subtitle = describe(folder)
-    svg = accuracy_plot.draw(
-        title, {method: mean_curve(curves) for method, curves in read_runs(folder).items()}, subtitle=subtitle
-    )
+    runs = read_runs(folder, epochs if options.epochs else curve)
+    curves = {method: mean_curve(curves) for method, curves in runs.items()}
+    title = options.titles[i] if options.titles else title
+    along = {"along": "epochs"} if options.epochs else {}
+    svg = accuracy_plot.draw(title, curves, subtitle=subtitle, **along)
+    x, y = i % options.columns * accuracy_plot.WIDTH, i // options.columns * accuracy_plot.HEIGHT
     return svg.replace("<svg ", f'<svg x="{x}" y="{y}" ', 1)
 
 
@@ -60,12 +84,14 @@ def main():
     parser.add_argument("folders", nargs="+", type=pathlib.Path)
     parser.add_argument("--out", required=True, help="the SVG")
     parser.add_argument("--columns", type=int, default=2)
+    parser.add_argument("--epochs", action="store_true", help="accuracy over epochs, not seconds")
+    parser.add_argument("--titles", nargs="+", help="one for each folder; by default its model and data")
     options = parser.parse_args()
+    if options.titles and len(options.titles) != len(options.folders):
+        parser.error(f"--titles needs {len(options.folders)} titles, one for each folder; it has {len(options.titles)}")
     width, height = accuracy_plot.WIDTH, accuracy_plot.HEIGHT
-    panels = [
-        panel(folder, i % options.columns * width, i // options.columns * height)
-        for i, folder in enumerate(options.folders)
-    ]
+    options.columns = min(options.columns, len(options.folders))
+    panels = [panel(folder, options, i) for i, folder in enumerate(options.folders)]
     rows = -(-len(panels) // options.columns)
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {options.columns * width} {rows * height}">'
     pathlib.Path(options.out).write_text("\n".join([head, *panels, "</svg>\n"]))

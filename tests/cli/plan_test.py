@@ -409,7 +409,7 @@ class BadInput(PlanTest):
 class Profiles(CliTest):
     def test_those_that_are_here_can_be_planned_with(self):
         files = sorted((Path(__file__).parents[2] / "benchmarks" / "profiles").glob("*.json"))
-        self.assertGreaterEqual(len(files), 4)
+        self.assertGreaterEqual(len(files), 6)
         for file in files:
             rows = self.json("plan", "simulate", "--profile", file, "--device", "cuda", "--net", "20us,10Gbit",
                              "--workers", 16, "--planners", "auto,single")
@@ -417,7 +417,10 @@ class Profiles(CliTest):
             dense = min(step for (method, _), step in steps.items() if method != "topk")
             advice = self.json("advise", "--profile", file, "--device", "cuda", "--net", "20us,10Gbit", "--workers", 16)
             self.assertIn("--device cuda", advice["commands"][-1])
-            self.assertLess(steps["topk", "auto"], dense, file.name)
+            if file.name == "h200-resnet20-32.json":  # so few weights that sending them all is faster at 10 Gbit/s
+                self.assertEqual(steps["topk", "auto"], steps["dense", "auto"])
+            else:
+                self.assertLess(steps["topk", "auto"], dense, file.name)
 
 
 if __name__ == "__main__":

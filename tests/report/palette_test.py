@@ -6,9 +6,12 @@ Run as: python3 tests/report/palette_test.py PATH_TO_sluice_find_colours [unitte
 """
 
 import itertools
+import json
 import math
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 import xml.etree.ElementTree
 from pathlib import Path
@@ -104,13 +107,58 @@ class AccuracyPlot(unittest.TestCase):
         curve = [(1, 80), (2, 81), (3, 80), (4, 82)]
         picture = self.draw("title", {name: curve for name in ("dense", "topk", "dgc", "adtopk", "sidco-e")})
         for name in ("dense", "topk", "dgc", "adtopk", "sidco-e"):
-            self.assertIn(name, self.texts(picture))
+            self.assertEqual(self.texts(picture).count(name), 1, name)
 
     def test_seven_are_coloured_and_names_are_escaped(self):
         picture = self.draw("<b>", self.curves([f"<{i}>&" for i in range(9)]))
         lines = [line.get("class") for line in picture.iter(SVG + "polyline")]
         self.assertEqual(len(lines), 9)
         self.assertEqual(lines.count("muted"), 2)
+
+
+class Multiples(unittest.TestCase):
+    """benchmarks/multiples.py, of a folder as `sluice compare` leaves it."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="sluice-multiples-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        cells = [("dense", "none", 1.0), ("topk", "topk", 0.01), ("topk", "topk", 0.001)]
+        runs = [{"method": m, "density": d, "folder": f"/elsewhere/{m}-{d:g}-s{s}"} for m, _, d in cells for s in (1, 2)]
+        rows = [{"method": m, "sparsifier": kind, "density": d} for m, kind, d in cells]
+        (self.folder / "table.json").write_text(json.dumps({"rows": rows, "runs": runs}))
+        for i, run in enumerate(runs):
+            place = self.folder / Path(run["folder"]).name
+            place.mkdir()
+            (place / "config.json").write_text(json.dumps({
+                "model": "lenet", "dataset": "cifar10", "workers": 4, "batch_size": 8, "net": "", "seed": 1 + i % 2}))
+            rows = [row for step in (1, 2, 3) for row in (
+                {"kind": "train", "step": 10 * step, "step_s": 7},
+                {"kind": "eval", "epoch": float(step), "accuracy": 0.5 + 0.1 * step - 0.02 * i})]
+            (place / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def draw(self, *options):
+        out = self.folder / "out.svg"
+        done = subprocess.run([sys.executable, ROOT / "benchmarks/multiples.py", self.folder, "--out", out, *options],
+                              text=True, capture_output=True)
+        return done, [e.text for e in xml.etree.ElementTree.parse(out).iter(SVG + "text")] if out.exists() else []
+
+    def test_every_density_has_a_line_over_epochs(self):
+        done, words = self.draw("--epochs", "--titles", "LeNet-5 on icons")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for one in ("LeNet-5 on icons", "dense", "topk 1 %", "topk 0.1 %", "epochs", "3"):
+            self.assertEqual(words.count(one), 1, one)
+        self.assertIn("4 workers, batch 8 each, 2 seeds, density 0.1 %, 1 %", words)
+
+    def test_seconds_are_the_default(self):
+        done, words = self.draw()
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for one in ("lenet on cifar10", "seconds in training steps", "200"):
+            self.assertEqual(words.count(one), 1, one)
+
+    def test_titles_must_be_as_many_as_folders(self):
+        done, _ = self.draw("--titles", "a", "b")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--titles needs 1 titles, one for each folder; it has 2", done.stderr)
 
 
 if __name__ == "__main__":
