@@ -59,6 +59,7 @@ void train(Communicator& comm, Ledger& ledger) {
   ExchangeContext context(*backend);
   Stream& stream = context.stream();
   Delivery out;
+  Standing standing;
   VoteResult result;
 
   for (std::uint64_t step = 0; step < kSteps; ++step) {
@@ -81,8 +82,8 @@ void train(Communicator& comm, Ledger& ledger) {
 
     // Commit, if everybody has come so far; else all is put back.
     const std::uint64_t count[] = {feedback->budget()};
-    vote(comm, step, Ballot::kYes, count, result);
-    if (result.decision == Decision::kCommit) {
+    vote(comm, step, Ballot::kYes, count, standing, result);
+    if (result.decision == Decision::kCommitted) {
       feedback->commit(stream, context.on_device(out.returned), out.refused);
       collective->commit(result.totals[0]);
       ledger.delivered += sum_of(gradient);
