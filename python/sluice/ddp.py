@@ -79,7 +79,7 @@ class HookState(GradientSync):
         # Ranks that did so before different steps would wait for each other.
         self.core.gather("detach", b"")
         residual = self.state_dict()[f"rank{self.rank}"]["residual"]
-        parts = zip(self.parameters, residual.split(self.core.sizes))
+        parts = zip(self.parameters, residual.split(self.kept_sizes))
         # What is exchanged whole has nothing to wait for, and may have another form.
         owed = {id(p): part for p, part in parts if part.numel() == p.numel() and part.any()}
         self.close()

@@ -46,7 +46,7 @@ def save(sync: GradientSync) -> dict[str, dict[str, Any]]:
         "plan": core.plan,
         "decision": core.decision,
         "names": sync.names,
-        "sizes": core.sizes,
+        "sizes": sync.kept_sizes,
     }
     entry = {"info": json.dumps(info), "residual": kept["residual"], "momentum": kept["momentum"]}
     for part, dtype in zip(_PARTS, (torch.uint8, torch.double)):
@@ -124,7 +124,7 @@ def load(sync: GradientSync, saved: State | Sequence[State], strict: bool = True
     strict=False residuals of tensors that the state does not have start empty."""
     entries = _merged(saved)
     info = _checked(entries)
-    fit = Fit(info, sync.names, sync.core.sizes)
+    fit = Fit(info, sync.names, sync.kept_sizes)
     fit.check(strict)
     if not fit.whole and sync.rank == 0:
         warnings.warn(

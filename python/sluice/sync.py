@@ -285,6 +285,13 @@ class GradientSync:
         return self.core.link or "host"
 
     @property
+    def kept_sizes(self) -> list[int]:
+        """How many elements of the residual belong to each parameter: none to one that is empty, one to one that
+        is exchanged whole as float64 or complex numbers."""
+        sizes = iter(self.core.sizes)
+        return [next(sizes) if p.numel() else 0 for p in self.parameters]
+
+    @property
     def plan(self) -> dict[str, Any]:
         """What travels together and how; attach(plan=...) takes it again."""
         return json.loads(self.core.plan)
