@@ -28,7 +28,7 @@ Plan merge_best(const Job& job) {
 }
 
 // The first of plans that take as long.
-Plan shortest(std::vector<Plan>& plans, const Job& job) {
+Plan shortest_of(std::vector<Plan>& plans, const Job& job) {
   std::size_t best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < plans.size(); ++i) {
@@ -71,7 +71,7 @@ Plan OmgsExact::plan(const Job& job) const {
   for (const char* name : {"omgs", "layerwise", "single"}) {
     plans.push_back(make_planner(name)->make(job));
   }
-  return shortest(plans, job);
+  return shortest_of(plans, job);
 }
 
 }  // namespace sluice

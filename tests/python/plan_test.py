@@ -201,8 +201,8 @@ def ends_dense(step_by_step, plan):
 @pytest.mark.parametrize("step_by_step", [False, True])
 def test_a_plan_that_ends_dense_says_so_and_keeps_the_values(pool, step_by_step):
     for rank, (texts, stats, buckets, error, size) in enumerate(pool.run(2, ends_dense, step_by_step, "auto")):
-        assert len(texts) == (1 if rank == 0 else 0), texts
-        assert {(b["sparsifier"], b["values"]) for b in buckets} == {("none", "fp32")}
+        assert {(b["sparsifier"], b["values"]) for b in buckets} == {("none", "fp32")}, stats["plan"]
+        assert len(texts) == (1 if rank == 0 else 0), (texts, stats["plan"])
         assert not any("bf16" in b["collective"] for b in buckets)
         # The residual of before is delivered as it was: only the last step is compared.
         assert error < 1e-5
