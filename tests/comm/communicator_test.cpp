@@ -291,8 +291,10 @@ TEST(Communicator, FollowsAPeerThatHasStartedOver) {
         comm.receive(0, 9);
         ADD_FAILURE() << "nobody sent that";
       } catch (const CommError& e) {
-        EXPECT_NE(std::string(e.what()).find("rebuild() to follow"),
-                  std::string::npos);
+        EXPECT_NE(
+            std::string(e.what()).find("recover on all ranks to follow it"),
+            std::string::npos)
+            << e.what();
       }
       comm.rebuild();
     }
