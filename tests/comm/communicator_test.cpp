@@ -1,4 +1,4 @@
-// Deadlines, blame, epochs and votes, on ranks that are threads with a clock
+// Deadlines, blame and epochs, on ranks that are threads with a clock
 // that jumps: nothing here sleeps.
 
 #include "sluice/comm/communicator.h"
@@ -8,7 +8,6 @@
 #include "exchanger.h"
 #include "ranks.h"
 #include "sluice/collective/sparse_allreduce.h"
-#include "sluice/collective/vote.h"
 #include "sluice/comm/threads/threads.h"
 #include "support.h"
 
