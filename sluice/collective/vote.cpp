@@ -244,7 +244,7 @@ Settled settle(Communicator& comm, Standing& mine) {
     mine.decisions = ahead.message.last.decisions;
     mine.step = ahead.message.last.step;
     mine.last = static_cast<Decision>(ahead.message.last.decision);
-    mine.totals = out.totals = ahead.totals;
+    mine.totals = ahead.totals;
     out.decision = mine.last;
   }
   mine.open.reset();

@@ -66,7 +66,6 @@ struct Settled {
   // About the step that this rank had open. kUnknown: there was none, or no
   // rank has heard a decision about it, and all ranks roll it back.
   Decision decision = Decision::kUnknown;
-  std::vector<std::uint64_t> totals;  // of a decision
   // The step that some rank has open beyond the last decision, if any.
   std::optional<std::uint64_t> next_step;
 };
